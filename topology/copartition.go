@@ -1,0 +1,151 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// copartition attaches the sets of sources that must be equally partitioned to
+// their subtopologies, as indexes into the sorted lists there (rules TP-13 to
+// TP-17 and TP-19).
+func (c *compiler) copartition(subs []kmsg.StreamsGroupHeartbeatRequestTopologySubtopology) {
+	for _, set := range c.copartitionSets() {
+		c.checkFixedCounts(set)
+		attached := false
+		for i := range subs {
+			if g, ok := indexes(&subs[i], set); ok {
+				subs[i].CopartitionGroups = append(subs[i].CopartitionGroups, g)
+				attached = true
+				break // a topic has one reader, so there is no second
+			}
+		}
+		if !attached {
+			c.fail(Copartition, strings.Join(set.names(), ", "), "no subtopology reads all of it", "copartition sources that feed the same processor: for a re-keyed input name the source of the repartition topic")
+		}
+	}
+	for i := range subs {
+		slices.SortFunc(subs[i].CopartitionGroups, func(a, b kmsg.StreamsGroupHeartbeatRequestTopologySubtopologyCopartitionGroup) int {
+			return cmp.Or(
+				slices.Compare(a.SourceTopics, b.SourceTopics),
+				slices.Compare(a.RepartitionSourceTopics, b.RepartitionSourceTopics),
+				slices.Compare(a.SourceTopicRegex, b.SourceTopicRegex),
+			)
+		})
+	}
+}
+
+// copartitionSet holds full topic names and patterns.
+type copartitionSet struct{ topics, patterns map[string]bool }
+
+func (s copartitionSet) names() []string {
+	var out []string
+	for t := range s.topics {
+		out = append(out, t)
+	}
+	for p := range s.patterns {
+		out = append(out, p)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (s copartitionSet) overlaps(o copartitionSet) bool {
+	for t := range s.topics {
+		if o.topics[t] {
+			return true
+		}
+	}
+	for p := range s.patterns {
+		if o.patterns[p] {
+			return true
+		}
+	}
+	return false
+}
+
+// copartitionSets unites sets that share a topic. Kafka unites a set only with
+// the first one that it overlaps; the true closure gives the same task counts
+// wherever those can be satisfied (rule TP-14).
+func (c *compiler) copartitionSets() []copartitionSet {
+	var sets []copartitionSet
+	for _, sources := range c.b.together {
+		set := copartitionSet{map[string]bool{}, map[string]bool{}}
+		for _, name := range sources {
+			n := c.b.byName[name]
+			for _, topic := range n.topics {
+				set.topics[c.full(topic)] = true
+			}
+			if n.pattern != "" {
+				set.patterns[n.pattern] = true
+			}
+		}
+		kept := sets[:0]
+		for _, other := range sets {
+			if !set.overlaps(other) {
+				kept = append(kept, other)
+				continue
+			}
+			for t := range other.topics {
+				set.topics[t] = true
+			}
+			for p := range other.patterns {
+				set.patterns[p] = true
+			}
+		}
+		sets = append(kept, set)
+	}
+	return sets
+}
+
+// indexes expresses a set as positions in the lists of a subtopology, if all of
+// it is there.
+func indexes(s *kmsg.StreamsGroupHeartbeatRequestTopologySubtopology, set copartitionSet) (kmsg.StreamsGroupHeartbeatRequestTopologySubtopologyCopartitionGroup, bool) {
+	g := kmsg.NewStreamsGroupHeartbeatRequestTopologySubtopologyCopartitionGroup()
+	g.SourceTopics, g.SourceTopicRegex, g.RepartitionSourceTopics = []int16{}, []int16{}, []int16{}
+	for i, t := range s.SourceTopics {
+		if set.topics[t] {
+			g.SourceTopics = append(g.SourceTopics, int16(i))
+		}
+	}
+	for i, t := range s.RepartitionSourceTopics {
+		if set.topics[t.Topic] {
+			g.RepartitionSourceTopics = append(g.RepartitionSourceTopics, int16(i))
+		}
+	}
+	for i, p := range s.SourceTopicRegex {
+		if set.patterns[p] {
+			g.SourceTopicRegex = append(g.SourceTopicRegex, int16(i))
+		}
+	}
+	complete := len(g.SourceTopics)+len(g.RepartitionSourceTopics) == len(set.topics) && len(g.SourceTopicRegex) == len(set.patterns)
+	return g, complete
+}
+
+// checkFixedCounts refuses a set in which every topic has a number of partitions
+// fixed by the user and two of them differ (rule TP-17).
+func (c *compiler) checkFixedCounts(set copartitionSet) {
+	if len(set.patterns) > 0 {
+		return
+	}
+	names := set.names()
+	counts := make([]string, len(names))
+	equal, first := true, int32(0)
+	for i, full := range names {
+		t := c.b.internal[c.internal[full]]
+		if t == nil || t.partitions == 0 {
+			return
+		}
+		if first == 0 {
+			first = t.partitions
+		}
+		equal = equal && t.partitions == first
+		counts[i] = fmt.Sprintf("%s=%d", full, t.partitions)
+	}
+	if !equal {
+		c.fail(Copartition, strings.Join(names, ", "), "the fixed numbers of partitions differ: "+strings.Join(counts, ", "), "fix the same number for all, or leave it to the coordinator for one of them")
+	}
+}
