@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Builder collects the graph of an application. The zero value is ready to use.
@@ -41,17 +43,17 @@ const (
 )
 
 type node struct {
-	name     string
-	kind     nodeKind
-	parents  []*node
-	children []*node
-	topics   []string // of a source, as the user gave them
-	pattern  string   // of a source that is subscribed by pattern
-	topic    string   // of a sink
-	perEvent bool     // a sink that chooses its topic per record
-	stores   []string
-	global   bool
-	index    int
+	name      string
+	kind      nodeKind
+	parents   []*node
+	children  []*node
+	topics    []string // of a source, as the user gave them
+	pattern   string   // of a source that is subscribed by pattern
+	topic     string   // of a sink
+	perRecord bool     // a sink that chooses its topic per record
+	stores    []string
+	global    bool
+	index     int
 }
 
 type namedSubtopology struct{ id, node string }
@@ -74,12 +76,15 @@ type Store struct {
 	Name string
 	Kind StoreKind
 	// Retention is how long a windowed store keeps windows, or the history
-	// retention of a versioned one. Not used for key-value stores.
+	// retention of a versioned one, in whole milliseconds. The changelog keeps
+	// records longer: by [Builder.WindowRetentionExtra] or by a day. The largest
+	// duration stands for ever. Key-value stores have none.
 	Retention time.Duration
 	// NoChangelog switches logging off: the state is lost with the process.
 	NoChangelog bool
 	// ChangelogConfig are topic settings for the changelog. They win over all
-	// others.
+	// others: over the settings of [Builder.TopicConfig], and over what follows
+	// from Retention.
 	ChangelogConfig map[string]string
 	// SourceTopic names a source topic that serves as the changelog, so that no
 	// changelog of its own is needed: the store holds exactly what that topic
@@ -87,7 +92,10 @@ type Store struct {
 	SourceTopic string
 }
 
-type store struct{ Store }
+type store struct {
+	Store
+	global bool
+}
 
 type internalTopic struct {
 	name       string // without the application's prefix
@@ -103,7 +111,7 @@ func (b *Builder) fail(kind Kind, name, reason, remedy string) {
 // topology.epoch).
 func (b *Builder) Epoch(epoch int32) *Builder {
 	if epoch < 0 {
-		b.fail(Setting, "epoch", fmt.Sprintf("%d is negative", epoch), "count topology epochs from 0")
+		b.fail(KindSetting, "epoch", fmt.Sprintf("%d is negative", epoch), "count topology epochs from 0")
 	}
 	b.epoch = epoch
 	return b
@@ -113,17 +121,22 @@ func (b *Builder) Epoch(epoch int32) *Builder {
 // default, -1, leaves it to the broker.
 func (b *Builder) ReplicationFactor(n int16) *Builder {
 	if n == 0 || n < -1 {
-		b.fail(Setting, "replication factor", fmt.Sprintf("%d is no number of replicas", n), "want a positive number, or -1 for the broker's default")
+		b.fail(KindSetting, "replication factor", fmt.Sprintf("%d is no number of replicas", n), "want a positive number, or -1 for the broker's default")
 	}
 	b.replication = &n
 	return b
 }
 
 // TopicConfig sets a topic setting for all internal topics, for example
-// "segment.bytes". A store's own setting wins over it.
+// "segment.bytes", which Kafka Streams calls "topic.segment.bytes". It wins over
+// the library's defaults. A store's own setting wins over it, and so does the
+// retention.ms or min.compaction.lag.ms that follows from a store's retention.
 func (b *Builder) TopicConfig(key, value string) *Builder {
-	if key == "" {
-		b.fail(Setting, key, "a topic setting has no name", "name one, for example segment.bytes")
+	switch {
+	case key == "":
+		b.fail(KindSetting, key, "a topic setting has no name", "name one, for example segment.bytes")
+	case strings.HasPrefix(key, "topic."):
+		b.fail(KindSetting, key, "no topic has a setting of that name", "leave the prefix topic. out")
 	}
 	if b.topicConfig == nil {
 		b.topicConfig = map[string]string{}
@@ -137,31 +150,33 @@ func (b *Builder) TopicConfig(key, value string) *Builder {
 // duration stands for ever.
 func (b *Builder) WindowRetentionExtra(d time.Duration) *Builder {
 	if d < 0 {
-		b.fail(Setting, "window retention extra", d.String()+" is negative", "want a time to add")
+		b.fail(KindSetting, "window retention extra", d.String()+" is negative", "want a time to add")
 	}
 	b.extraWindow = &d
 	return b
 }
 
 func (b *Builder) add(n *node, parents []string) {
-	if n.name == "" {
-		b.fail(Nodes, n.name, "a node has no name", "name it")
+	if n.name == "" || !utf8.ValidString(n.name) {
+		b.fail(KindNode, n.name, "the name of a node is empty or no UTF-8 text", "name it")
 		return
 	}
 	if b.byName[n.name] != nil {
-		b.fail(Nodes, n.name, "the name is taken by another node", "choose another name")
+		b.fail(KindNode, n.name, "the name is taken by another node", "choose another name")
 		return
 	}
 	if n.kind != sourceNode && len(parents) == 0 {
-		b.fail(Nodes, n.name, "it has no parent", "name the nodes whose records it takes")
+		b.fail(KindNode, n.name, "it has no parent", "name the nodes whose records it takes")
 	}
 	for _, p := range parents {
 		parent := b.byName[p]
 		switch {
 		case parent == nil:
-			b.fail(Nodes, n.name, fmt.Sprintf("its parent %q does not exist", p), "add parents before their children")
+			b.fail(KindNode, n.name, fmt.Sprintf("its parent %q does not exist", p), "add parents before their children")
 		case parent.kind == sinkNode:
-			b.fail(Nodes, n.name, fmt.Sprintf("its parent %q is a sink", p), "a sink has no children: name a source or a processor")
+			b.fail(KindNode, n.name, fmt.Sprintf("its parent %q is a sink", p), "a sink has no children: name a source or a processor")
+		case parent.global && !n.global:
+			b.fail(KindNode, n.name, fmt.Sprintf("its parent %q belongs to a global store, which makes no tasks", p), "name a source or a processor that is no part of a global store")
 		case slices.Contains(n.parents, parent):
 		default:
 			n.parents = append(n.parents, parent)
@@ -180,7 +195,7 @@ func (b *Builder) add(n *node, parents []string) {
 // topics by the name that they were added with.
 func (b *Builder) AddSource(name string, topics ...string) *Builder {
 	if len(topics) == 0 {
-		b.fail(Nodes, name, "a source reads no topic", "name at least one")
+		b.fail(KindNode, name, "a source reads no topic", "name at least one")
 	}
 	b.add(&node{name: name, kind: sourceNode, topics: slices.Clone(topics)}, nil)
 	return b
@@ -191,7 +206,7 @@ func (b *Builder) AddSource(name string, topics ...string) *Builder {
 // refuses topologies with patterns; the coordinator of this project takes them.
 func (b *Builder) AddSourcePattern(name, pattern string) *Builder {
 	if pattern == "" {
-		b.fail(Nodes, name, "the source pattern is empty", "give a regular expression for topic names")
+		b.fail(KindNode, name, "the source pattern is empty", "give a regular expression for topic names")
 	}
 	b.add(&node{name: name, kind: sourceNode, pattern: pattern}, nil)
 	return b
@@ -207,7 +222,7 @@ func (b *Builder) AddProcessor(name string, parents ...string) *Builder {
 // the cluster, or an internal one by the name that it was added with.
 func (b *Builder) AddSink(name, topic string, parents ...string) *Builder {
 	if topic == "" {
-		b.fail(Nodes, name, "a sink has no topic", "name one, or use AddDynamicSink")
+		b.fail(KindNode, name, "a sink has no topic", "name one, or use AddDynamicSink")
 	}
 	b.add(&node{name: name, kind: sinkNode, topic: topic}, parents)
 	return b
@@ -215,7 +230,7 @@ func (b *Builder) AddSink(name, topic string, parents ...string) *Builder {
 
 // AddDynamicSink adds a sink that chooses its topic for each record.
 func (b *Builder) AddDynamicSink(name string, parents ...string) *Builder {
-	b.add(&node{name: name, kind: sinkNode, perEvent: true}, parents)
+	b.add(&node{name: name, kind: sinkNode, perRecord: true}, parents)
 	return b
 }
 
@@ -224,20 +239,37 @@ func (b *Builder) AddDynamicSink(name string, parents ...string) *Builder {
 // left out of the topology.
 func (b *Builder) AddStateStore(s Store, processors ...string) *Builder {
 	switch {
-	case s.Name == "":
-		b.fail(Stores, s.Name, "a store has no name", "name it")
+	case s.Name == "" || !utf8.ValidString(s.Name):
+		b.fail(KindStore, s.Name, "the name of a store is empty or no UTF-8 text", "name it")
 		return b
 	case b.byStore[s.Name] != nil:
-		b.fail(Stores, s.Name, "the name is taken by another store", "choose another name, or connect more processors with ConnectStore")
+		b.fail(KindStore, s.Name, "the name is taken by another store", "choose another name, or connect more processors with ConnectStore")
 		return b
-	case s.Kind != KeyValue && s.Retention < 0:
-		b.fail(Stores, s.Name, "the retention "+s.Retention.String()+" is negative", "want a time")
+	}
+	switch {
+	case s.Kind < KeyValue || s.Kind > Versioned:
+		b.fail(KindStore, s.Name, fmt.Sprintf("%d is no kind of store", s.Kind), "want KeyValue, Windowed or Versioned")
+	case s.Kind == KeyValue && s.Retention != 0:
+		b.fail(KindStore, s.Name, "a key-value store has no retention", "want the kind Windowed or Versioned, or no retention")
+	case s.Retention < 0:
+		b.fail(KindStore, s.Name, "the retention "+s.Retention.String()+" is negative", "want a time")
+	}
+	switch {
+	case len(s.ChangelogConfig) == 0:
+	case s.SourceTopic != "":
+		b.fail(KindStore, s.Name, "it has settings for a changelog, but a source topic takes the place of the changelog", "leave the settings out, or let the store have a changelog")
+	case s.NoChangelog:
+		b.fail(KindStore, s.Name, "it has settings for a changelog, but no changelog", "leave one of the two out")
+	default:
+		if _, nameless := s.ChangelogConfig[""]; nameless {
+			b.fail(KindStore, s.Name, "a changelog setting has no name", "name it, for example segment.bytes")
+		}
 	}
 	s.ChangelogConfig = maps.Clone(s.ChangelogConfig)
 	if b.byStore == nil {
 		b.byStore = map[string]*store{}
 	}
-	st := &store{s}
+	st := &store{Store: s}
 	b.stores = append(b.stores, st)
 	b.byStore[s.Name] = st
 	return b.ConnectStore(s.Name, processors...)
@@ -245,17 +277,23 @@ func (b *Builder) AddStateStore(s Store, processors ...string) *Builder {
 
 // ConnectStore connects a store with more processors.
 func (b *Builder) ConnectStore(name string, processors ...string) *Builder {
-	if b.byStore[name] == nil {
-		b.fail(Stores, name, "the store does not exist", "add it before it is connected")
+	switch s := b.byStore[name]; {
+	case s == nil:
+		b.fail(KindStore, name, "the store does not exist", "add it before it is connected")
+		return b
+	case s.global:
+		b.fail(KindStore, name, "it is a global store", "leave the connection out: every processor may read every global store")
 		return b
 	}
 	for _, p := range processors {
 		n := b.byName[p]
 		switch {
 		case n == nil:
-			b.fail(Stores, name, fmt.Sprintf("it is connected with %q, which does not exist", p), "add processors before their stores")
+			b.fail(KindStore, name, fmt.Sprintf("it is connected with %q, which does not exist", p), "add processors before their stores")
 		case n.kind != processorNode:
-			b.fail(Stores, name, fmt.Sprintf("it is connected with %q, which is no processor", p), "connect stores with processors")
+			b.fail(KindStore, name, fmt.Sprintf("it is connected with %q, which is no processor", p), "connect stores with processors")
+		case n.global:
+			b.fail(KindStore, name, fmt.Sprintf("it is connected with %q, which belongs to a global store", p), "connect stores with processors that belong to tasks")
 		case !slices.Contains(n.stores, name):
 			n.stores = append(n.stores, name)
 		}
@@ -267,51 +305,58 @@ func (b *Builder) ConnectStore(name string, processors ...string) *Builder {
 // topic. It makes no tasks. source and processor name the two nodes that it
 // consists of.
 func (b *Builder) AddGlobalStore(storeName, source, topic, processor string) *Builder {
-	if b.byStore[storeName] != nil || storeName == "" {
-		b.fail(Stores, storeName, "the name of a global store is empty or taken", "choose another name")
+	if b.byStore[storeName] != nil || storeName == "" || !utf8.ValidString(storeName) {
+		b.fail(KindStore, storeName, "the name of a global store is empty, taken or no UTF-8 text", "choose another name")
 		return b
 	}
-	b.AddSource(source, topic).AddProcessor(processor, source)
-	if s, p := b.byName[source], b.byName[processor]; s != nil && p != nil {
-		s.global, p.global = true, true
-		p.stores = append(p.stores, storeName)
-	}
+	b.add(&node{name: source, kind: sourceNode, topics: []string{topic}, global: true}, nil)
+	b.add(&node{name: processor, kind: processorNode, stores: []string{storeName}, global: true}, []string{source})
 	if b.byStore == nil {
 		b.byStore = map[string]*store{}
 	}
-	b.byStore[storeName] = &store{Store{Name: storeName, NoChangelog: true}}
+	b.byStore[storeName] = &store{Store: Store{Name: storeName, NoChangelog: true}, global: true}
 	return b
 }
 
 // AddRepartition adds an internal topic through which records are passed on to
 // another subtopology. Its full name is <application id>-<name>-repartition; the
-// ending is not doubled. Partitions 0 lets the coordinator decide.
-func (b *Builder) AddRepartition(name string, partitions int32) *Builder {
+// ending is not doubled. Sources and sinks use the name given here.
+//
+// At most one number of partitions may follow. Without it, or with 0, the
+// coordinator decides: as many as the topics have that the writing subtopologies
+// read.
+func (b *Builder) AddRepartition(name string, partitions ...int32) *Builder {
 	return b.addInternal(name, repartitionName(name), partitions)
 }
 
 // AddInternalTopic adds an internal topic with the full name
-// <application id>-<name>, without an ending. Partitions 0 lets the coordinator
-// decide.
-func (b *Builder) AddInternalTopic(name string, partitions int32) *Builder {
+// <application id>-<name>, without an ending; in all else it is a repartition
+// topic ([Builder.AddRepartition]).
+func (b *Builder) AddInternalTopic(name string, partitions ...int32) *Builder {
 	return b.addInternal(name, name, partitions)
 }
 
-func (b *Builder) addInternal(name, full string, partitions int32) *Builder {
+func (b *Builder) addInternal(name, rest string, partitions []int32) *Builder {
+	var n int32
+	if len(partitions) > 0 {
+		n = partitions[0]
+	}
 	switch {
 	case name == "":
-		b.fail(Topics, name, "an internal topic has no name", "name it")
+		b.fail(KindTopic, name, "an internal topic has no name", "name it")
 		return b
 	case b.internal[name] != nil:
-		b.fail(Topics, name, "the internal topic has been added before", "add it once")
+		b.fail(KindTopic, name, "the internal topic has been added before", "add it once")
 		return b
-	case partitions < 0:
-		b.fail(Topics, name, fmt.Sprintf("%d is no number of partitions", partitions), "want a positive number, or 0 to let the coordinator decide")
+	case len(partitions) > 1:
+		b.fail(KindTopic, name, fmt.Sprintf("%d numbers of partitions are given", len(partitions)), "want one, or none to let the coordinator decide")
+	case n < 0:
+		b.fail(KindTopic, name, fmt.Sprintf("%d is no number of partitions", n), "want a positive number, or 0 to let the coordinator decide")
 	}
 	if b.internal == nil {
 		b.internal = map[string]*internalTopic{}
 	}
-	b.internal[name] = &internalTopic{name: full, partitions: partitions}
+	b.internal[name] = &internalTopic{name: rest, partitions: n}
 	b.inOrder = append(b.inOrder, name)
 	return b
 }
@@ -320,11 +365,11 @@ func (b *Builder) addInternal(name, full string, partitions int32) *Builder {
 // partitions, as a join needs. Sets that share a topic are united.
 func (b *Builder) Copartition(sources ...string) *Builder {
 	if len(sources) == 0 {
-		b.fail(Copartition, "", "it names no source", "name the sources that are joined")
+		b.fail(KindCopartition, "", "it names no source", "name the sources that are joined")
 	}
 	for _, s := range sources {
 		if n := b.byName[s]; n == nil || n.kind != sourceNode {
-			b.fail(Copartition, s, "there is no source of that name", "add sources before they are copartitioned")
+			b.fail(KindCopartition, s, "there is no source of that name", "add sources before they are copartitioned")
 		}
 	}
 	b.together = append(b.together, slices.Clone(sources))
@@ -333,10 +378,12 @@ func (b *Builder) Copartition(sources ...string) *Builder {
 
 // Subtopology gives the subtopology that a node belongs to an id of its own
 // instead of a number. Ids that do not depend on the order of nodes keep
-// upgrades smooth: adding a source renumbers nothing.
+// upgrades smooth: adding a source renumbers nothing. Any text will do that is
+// not empty and not the id of another subtopology; underscores are fine, since
+// the partition of a task is what follows the last one ([ParseTaskID]).
 func (b *Builder) Subtopology(id, node string) *Builder {
-	if id == "" {
-		b.fail(Subtopologies, id, "the id is empty", "choose a name")
+	if id == "" || !utf8.ValidString(id) {
+		b.fail(KindSubtopology, id, "the id is empty or no UTF-8 text", "choose a name")
 	}
 	b.ids = append(b.ids, namedSubtopology{id, node})
 	return b

@@ -1,8 +1,8 @@
 package topology_test
 
 import (
-	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"pgregory.net/rapid"
 
 	"github.com/streamsgroup/streamsgroup/topology"
 )
@@ -21,7 +20,7 @@ func ExampleBuilder() {
 	t, err := new(topology.Builder).
 		AddSource("lines", "lines").
 		AddProcessor("split", "lines").
-		AddRepartition("words", 0).
+		AddRepartition("words").
 		AddSink("words-out", "words", "split").
 		AddSource("words", "words").
 		AddProcessor("count", "words").
@@ -38,6 +37,54 @@ func ExampleBuilder() {
 	// Output:
 	// 0 reads [lines] logs to []
 	// 1 reads [wordcount-words-repartition] logs to [wordcount-word-counts-changelog]
+}
+
+func ExampleTopology_Describe() {
+	t, err := new(topology.Builder).
+		AddGlobalStore("rates", "rates", "rates", "load-rates").
+		AddSource("orders", "orders").
+		AddProcessor("by-customer", "orders").
+		AddRepartition("orders-by-customer", 8).
+		AddSink("hop", "orders-by-customer", "by-customer").
+		AddSource("customers", "customers").
+		AddSource("hopped", "orders-by-customer").
+		AddProcessor("enrich", "customers", "hopped").
+		AddStateStore(topology.Store{Name: "customers", SourceTopic: "customers"}, "enrich").
+		AddSink("enriched", "enriched-orders", "enrich").
+		Copartition("customers", "hopped").
+		Subtopology("enrich", "enrich").
+		Build("shop")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(t.Describe())
+	// Output:
+	// Topologies:
+	//    Sub-topology: 1
+	//     Source: orders (topics: [orders])
+	//       --> by-customer
+	//     Processor: by-customer (stores: [])
+	//       --> hop
+	//       <-- orders
+	//     Sink: hop (topic: shop-orders-by-customer-repartition)
+	//       <-- by-customer
+	//    Sub-topology: enrich
+	//     Source: customers (topics: [customers])
+	//       --> enrich
+	//     Source: hopped (topics: [shop-orders-by-customer-repartition])
+	//       --> enrich
+	//     Processor: enrich (stores: [customers])
+	//       --> enriched
+	//       <-- customers, hopped
+	//     Sink: enriched (topic: enriched-orders)
+	//       <-- enrich
+	//    Global store (no tasks): rates
+	//     Source: rates (topics: [rates])
+	//       --> load-rates
+	//     Processor: load-rates (stores: [rates])
+	//       --> none
+	//       <-- rates
 }
 
 func build(t *testing.T, b *topology.Builder) *topology.Topology {
@@ -117,7 +164,7 @@ func TestCC155Sorting(t *testing.T) {
 	assert.Equal(t, strings.Split("0 1 10 11 2 3 4 5 6 7 8 9", " "), build(t, &b).Subtopologies())
 }
 
-func TestExplicitSubtopologyIDs(t *testing.T) {
+func TestTP21ExplicitIDsAndEpoch(t *testing.T) {
 	t.Parallel()
 	top := build(t, new(topology.Builder).AddSource("a", "a").AddSource("b", "b").Subtopology("orders", "b").Epoch(3))
 	assert.Equal(t, []string{"0", "orders"}, top.Subtopologies())
@@ -126,106 +173,109 @@ func TestExplicitSubtopologyIDs(t *testing.T) {
 	assert.Equal(t, int32(3), top.Wire().Epoch)
 }
 
-func TestBuildNamesTheFault(t *testing.T) {
+func TestExplicitIDsMayLookLikeTasks(t *testing.T) {
 	t.Parallel()
-	type B = topology.Builder
-	for name, c := range map[string]struct {
-		b    *B
-		kind topology.Kind
-		at   string
-		says string
-	}{
-		"duplicate node":           {new(B).AddSource("a", "x").AddProcessor("a", "a"), topology.Nodes, "a", "taken"},
-		"unknown parent":           {new(B).AddSource("a", "x").AddProcessor("p", "q"), topology.Nodes, "p", `"q" does not exist`},
-		"sink as parent":           {new(B).AddSource("a", "x").AddSink("s", "y", "a").AddProcessor("p", "s"), topology.Nodes, "p", "is a sink"},
-		"no parent":                {new(B).AddSource("a", "x").AddProcessor("p"), topology.Nodes, "p", "no parent"},
-		"source without topic":     {new(B).AddSource("a"), topology.Nodes, "a", "no topic"},
-		"illegal topic":            {new(B).AddSource("a", "x y"), topology.Nodes, "a", "' '"},
-		"topic read twice":         {new(B).AddSource("a", "x").AddSource("b", "x"), topology.Nodes, "b", `read by source "a"`},
-		"bad pattern":              {new(B).AddSourcePattern("a", "("), topology.Nodes, "a", "regular expression"},
-		"store taken":              {new(B).AddSource("a", "x").AddStateStore(topology.Store{Name: "s"}).AddStateStore(topology.Store{Name: "s"}), topology.Stores, "s", "taken"},
-		"store of unknown":         {new(B).AddSource("a", "x").AddStateStore(topology.Store{Name: "s"}, "p"), topology.Stores, "s", `"p", which does not exist`},
-		"store of a source":        {new(B).AddSource("a", "x").AddStateStore(topology.Store{Name: "s"}, "a"), topology.Stores, "s", "no processor"},
-		"unknown source changelog": {new(B).AddSource("a", "x").AddProcessor("p", "a").AddStateStore(topology.Store{Name: "s", SourceTopic: "z"}, "p"), topology.Stores, "s", `"z"`},
-		"unread repartition":       {new(B).AddSource("a", "x").AddRepartition("r", 0).AddSink("s", "r", "a"), topology.Topics, "r", "no source reads"},
-		"unwritten repartition":    {new(B).AddRepartition("r", 0).AddSource("a", "r"), topology.Topics, "r", "no sink writes"},
-		"negative partitions":      {new(B).AddRepartition("r", -1).AddSource("a", "r"), topology.Topics, "r", "-1"},
-		"copartition of unknown":   {new(B).AddSource("a", "x").Copartition("a", "b"), topology.Copartition, "b", "no source"},
-		"CC-153 lost copartition":  {new(B).AddSource("a", "x").AddSource("b", "y").Copartition("a", "b"), topology.Copartition, "x, y", "no subtopology"},
-		"TP-17 fixed counts": {
-			new(B).AddSource("a", "x").AddRepartition("r", 2).AddRepartition("q", 3).AddSink("r", "r", "a").AddSink("q", "q", "a").
-				AddSource("rs", "r").AddSource("qs", "q").AddProcessor("join", "rs", "qs").Copartition("rs", "qs"),
-			topology.Copartition, "appId-q-repartition, appId-r-repartition", "appId-q-repartition=3",
-		},
-		"empty":             {new(B), topology.Application, "appId", "reads nothing"},
-		"only global":       {new(B).AddGlobalStore("g", "gs", "t", "gp"), topology.Application, "appId", "no task"},
-		"subtopology taken": {new(B).AddSource("a", "x").AddSource("b", "y").Subtopology("n", "a").Subtopology("n", "b"), topology.Subtopologies, "n", "twice"},
-		"negative epoch":    {new(B).AddSource("a", "x").Epoch(-1), topology.Setting, "epoch", "-1"},
-		"replication":       {new(B).AddSource("a", "x").ReplicationFactor(0), topology.Setting, "replication factor", "0"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			top, err := c.b.Build("appId")
-			assert.Nil(t, top)
-			var e *topology.Error
-			require.ErrorAs(t, err, &e)
-			assert.Equal(t, c.kind, e.Kind)
-			assert.Equal(t, c.at, e.Name)
-			assert.Contains(t, e.Error(), c.says)
-			assert.NotEmpty(t, e.Remedy)
-		})
-	}
-	_, err := new(B).AddSource("a", "x").Build("no good")
-	assert.ErrorContains(t, err, `application id "no good"`)
-	_, err = new(B).AddSource("a").AddProcessor("p").Build("x")
-	var joined interface{ Unwrap() []error }
-	require.True(t, errors.As(err, &joined))
-	assert.Len(t, joined.Unwrap(), 2, "all faults at once")
-}
-
-// TP-20: instances that register the same things in another order, where order
-// carries no meaning, put the same bytes on the wire.
-func TestTP20Determinism(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		topics := []string{"a", "b", "c", "d"}
-		settings := []string{"segment.bytes", "retention.bytes", "flush.ms"}
-		make := func() []byte {
-			var b topology.Builder
-			for _, s := range rapid.Permutation(settings).Draw(t, "settings") {
-				b.TopicConfig(s, "1")
-			}
-			b.AddSource("s", rapid.Permutation(topics).Draw(t, "topics")...)
-			b.AddProcessor("p", "s")
-			for _, s := range rapid.Permutation([]string{"x", "y", "z"}).Draw(t, "stores") {
-				b.AddStateStore(topology.Store{Name: s, ChangelogConfig: map[string]string{"k1": "1", "k2": "2"}}, "p")
-			}
-			top, err := b.Build("app")
+	top := build(t, new(topology.Builder).AddSource("a", "a").AddSource("b", "b").
+		Subtopology("x_1", "a").Subtopology("x_1_1", "b").Subtopology("x_1", "a"))
+	seen := map[string]bool{}
+	for _, id := range top.Subtopologies() {
+		for p := range int32(12) {
+			task := topology.TaskID{Subtopology: id, Partition: p}
+			assert.False(t, seen[task.String()], task)
+			seen[task.String()] = true
+			got, err := topology.ParseTaskID(task.String())
 			require.NoError(t, err)
-			req := kmsg.NewPtrStreamsGroupHeartbeatRequest()
-			req.Topology = top.Wire()
-			return req.AppendTo(nil)
+			assert.Equal(t, task, got)
 		}
-		assert.Equal(t, make(), make())
-	})
+	}
 }
 
-func TestFromWire(t *testing.T) {
+func TestTP03GlobalStoresUseUpANumber(t *testing.T) {
 	t.Parallel()
-	top := build(t, new(topology.Builder).AddSource("a", "x", "w").AddProcessor("p", "a").AddStateStore(topology.Store{Name: "s"}, "p"))
-	w := top.Wire()
-	again, err := topology.FromWire(w)
-	require.NoError(t, err)
-	w.Subtopologies[0].SourceTopics[0] = "changed"
-	assert.Equal(t, top.Wire(), again.Wire(), "the argument is copied")
-	assert.Equal(t, []string{"w", "x"}, again.ExternalSources())
-	assert.Nil(t, again.Description())
-	assert.True(t, again.Has("0"))
-	assert.False(t, again.Has("1"))
-	assert.Nil(t, again.Sources("1"))
+	top := build(t, new(topology.Builder).AddSource("a", "a").AddGlobalStore("g", "gs", "t", "gp").AddSource("b", "b"))
+	assert.Equal(t, []string{"0", "2"}, top.Subtopologies())
+	assert.Equal(t, []string{"a", "b"}, top.ExternalSources(), "a global topic is no source topic")
+}
 
-	w = top.Wire()
-	w.Subtopologies = append(w.Subtopologies, w.Subtopologies[0])
-	_, err = topology.FromWire(w)
-	assert.ErrorContains(t, err, `subtopology "0": the id is used twice`)
+func TestTP08SharedStoreAndUnusedStore(t *testing.T) {
+	t.Parallel()
+	top := build(t, new(topology.Builder).
+		AddSource("a", "a").AddProcessor("p", "a").
+		AddSource("b", "b").AddProcessor("q", "b").
+		AddStateStore(topology.Store{Name: "shared"}, "p").ConnectStore("shared", "q").
+		AddStateStore(topology.Store{Name: "silent", NoChangelog: true}, "p").
+		AddStateStore(topology.Store{Name: "unused"}))
+	assert.Equal(t, []string{"0"}, top.Subtopologies(), "a store joins what uses it")
+	assert.Equal(t, []string{"appId-shared-changelog"}, top.Changelogs("0"))
+}
+
+func TestTP09SourcePatterns(t *testing.T) {
+	t.Parallel()
+	top := build(t, new(topology.Builder).
+		AddSourcePattern("z", "z.*").AddSourcePattern("a", "a.*").AddSource("b", "b").
+		AddProcessor("join", "z", "a", "b").Copartition("z", "b").Copartition("z"))
+	s := top.Wire().Subtopologies[0]
+	assert.Equal(t, []string{"a.*", "z.*"}, s.SourceTopicRegex)
+	assert.Equal(t, []string{"b"}, s.SourceTopics)
+	require.Len(t, s.CopartitionGroups, 1)
+	assert.Equal(t, []int16{1}, s.CopartitionGroups[0].SourceTopicRegex)
+	assert.Equal(t, []int16{0}, s.CopartitionGroups[0].SourceTopics)
+	assert.Contains(t, top.Describe(), "Source: z (topics: all that match z.*)")
+}
+
+// TP-10: sums that overflow become the largest number.
+func TestTP10Overflow(t *testing.T) {
+	t.Parallel()
+	top := build(t, new(topology.Builder).WindowRetentionExtra(time.Hour).AddSource("in", "in").AddProcessor("p", "in").
+		AddStateStore(topology.Store{Name: "w", Kind: topology.Windowed, Retention: math.MaxInt64}, "p"))
+	assert.Equal(t, "9223372036854775807", configs(top.Wire().Subtopologies[0].StateChangelogTopics[0])["retention.ms"])
+}
+
+func TestTP12ReplicationFactor(t *testing.T) {
+	t.Parallel()
+	top := build(t, new(topology.Builder).ReplicationFactor(3).AddSource("in", "in").AddProcessor("p", "in").
+		AddStateStore(topology.Store{Name: "s"}, "p"))
+	assert.Equal(t, int16(3), top.Wire().Subtopologies[0].StateChangelogTopics[0].ReplicationFactor)
+}
+
+// TP-14: Kafka leaves two groups that a third one bridges apart; here they are
+// one.
+func TestTP14BridgedCopartitionGroups(t *testing.T) {
+	t.Parallel()
+	top := build(t, new(topology.Builder).
+		AddSource("a", "a").AddSource("b", "b").AddSource("c", "c").AddSource("d", "d").
+		AddProcessor("p", "a", "b", "c", "d").
+		Copartition("a", "b").Copartition("c", "d").Copartition("b", "c"))
+	groups := top.Wire().Subtopologies[0].CopartitionGroups
+	require.Len(t, groups, 1)
+	assert.Equal(t, []int16{0, 1, 2, 3}, groups[0].SourceTopics)
+}
+
+// TP-19: groups are sorted by their first index that differs, whatever the order
+// in which they were registered.
+func TestTP19CopartitionGroupsAreSorted(t *testing.T) {
+	t.Parallel()
+	top := build(t, new(topology.Builder).
+		AddSource("a", "a").AddSource("b", "b").AddSource("c", "c").AddSource("d", "d").
+		AddProcessor("p", "a", "b", "c", "d").
+		Copartition("d", "b").Copartition("c", "a"))
+	groups := top.Wire().Subtopologies[0].CopartitionGroups
+	require.Len(t, groups, 2)
+	assert.Equal(t, []int16{0, 2}, groups[0].SourceTopics)
+	assert.Equal(t, []int16{1, 3}, groups[1].SourceTopics)
+}
+
+// A builder can be used on after Build, without effect on what was built.
+func TestBuilderStaysUsable(t *testing.T) {
+	t.Parallel()
+	b := new(topology.Builder).AddSource("a", "a").AddProcessor("p", "a").AddRepartition("r").AddSink("s", "r", "p").AddSource("r", "r")
+	first := build(t, b)
+	before := first.Wire()
+	other, err := b.Build("other")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"other-r-repartition"}, other.Sources("1"))
+	b.AddStateStore(topology.Store{Name: "s"}, "p").TopicConfig("segment.bytes", "1").AddSource("more", "more")
+	assert.Len(t, build(t, b).Subtopologies(), 3)
+	assert.Equal(t, before, first.Wire())
+	assert.NotContains(t, first.Describe(), "more")
 }

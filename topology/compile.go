@@ -3,7 +3,6 @@ package topology
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +29,7 @@ func (c *compiler) fail(kind Kind, name, reason, remedy string) {
 
 func (c *compiler) compile() *Topology {
 	if reason := illegalTopicName(c.app); reason != "" {
-		c.fail(Application, c.app, reason, "it becomes the beginning of topic names: choose a legal one")
+		c.fail(KindApplication, c.app, reason, "it becomes the beginning of topic names: choose a legal one")
 	}
 	c.nameTopics()
 	c.checkStores()
@@ -39,7 +38,7 @@ func (c *compiler) compile() *Topology {
 	}
 	parts := c.cut()
 	if len(parts) == 0 {
-		c.fail(Application, c.app, "the topology reads nothing", "add at least one source")
+		c.fail(KindApplication, c.app, "the topology reads nothing", "add at least one source")
 		return nil
 	}
 	subs := make([]kmsg.StreamsGroupHeartbeatRequestTopologySubtopology, 0, len(parts))
@@ -49,13 +48,20 @@ func (c *compiler) compile() *Topology {
 		}
 	}
 	if len(subs) == 0 {
-		c.fail(Application, c.app, "the topology has no task: it reads global topics only", "add a source that is not global")
+		c.fail(KindApplication, c.app, "the topology has no task: it reads global topics only", "add a source that is not global")
 		return nil
 	}
+	c.checkCounts(subs)
 	c.copartition(subs)
 	t, err := newTopology(c.b.epoch, subs, c.describe(parts))
 	if err != nil {
 		c.errs = append(c.errs, err)
+		return nil
+	}
+	for _, n := range c.b.nodes {
+		if n.pattern != "" {
+			t.patterns[n.name] = n.pattern
+		}
 	}
 	return t
 }
@@ -66,70 +72,6 @@ func (c *compiler) full(topic string) string {
 		return c.app + "-" + t.name
 	}
 	return topic
-}
-
-// nameTopics checks the names of all topics and who reads and writes them.
-func (c *compiler) nameTopics() {
-	c.readBy, c.internal, c.fed = map[string]*node{}, map[string]string{}, map[string]bool{}
-	for _, name := range c.b.inOrder {
-		full := c.full(name)
-		if other, ok := c.internal[full]; ok {
-			c.fail(Topics, full, fmt.Sprintf("the internal topics %q and %q would both have this name", other, name), "choose another name for one of them")
-		}
-		c.internal[full] = name
-	}
-	for _, n := range c.b.nodes {
-		switch {
-		case n.kind == sourceNode && n.pattern != "":
-			if _, err := regexp.Compile(n.pattern); err != nil {
-				c.fail(Nodes, n.name, fmt.Sprintf("its pattern is no regular expression: %v", err), "use RE2 syntax")
-			}
-		case n.kind == sourceNode:
-			for _, topic := range n.topics {
-				full := c.full(topic)
-				if reason := illegalTopicName(full); reason != "" {
-					c.fail(Nodes, n.name, fmt.Sprintf("topic name %q: %s", full, reason), "choose a legal topic name")
-				}
-				if other := c.readBy[full]; other != nil {
-					c.fail(Nodes, n.name, fmt.Sprintf("topic %q is read by source %q already", full, other.name), "read a topic with one source and give that source more children")
-					continue
-				}
-				c.readBy[full] = n
-			}
-		case n.kind == sinkNode && !n.perEvent:
-			full := c.full(n.topic)
-			if reason := illegalTopicName(full); reason != "" {
-				c.fail(Nodes, n.name, fmt.Sprintf("topic name %q: %s", full, reason), "choose a legal topic name")
-			}
-			c.fed[full] = true
-		}
-	}
-	for _, name := range c.b.inOrder {
-		full, t := c.full(name), c.b.internal[name]
-		if c.readBy[full] == nil {
-			c.fail(Topics, name, "no source reads the internal topic", "add a source for it, or leave the topic out")
-		}
-		if !c.fed[full] && t.partitions == 0 && c.readBy[full] != nil && !c.hasDynamicSink() {
-			c.fail(Topics, name, "no sink writes the internal topic, so nothing decides its number of partitions", "add a sink for it, or give it a number of partitions")
-		}
-	}
-}
-
-func (c *compiler) hasDynamicSink() bool {
-	return slices.ContainsFunc(c.b.nodes, func(n *node) bool { return n.perEvent })
-}
-
-func (c *compiler) checkStores() {
-	for _, s := range c.b.stores {
-		if s.SourceTopic != "" && c.readBy[c.full(s.SourceTopic)] == nil {
-			c.fail(Stores, s.Name, fmt.Sprintf("no source reads topic %q, which is to serve as its changelog", s.SourceTopic), "add a source for it, or let the store have a changelog")
-		}
-		if name := c.changelog(s); name != "" {
-			if reason := illegalTopicName(name); reason != "" {
-				c.fail(Stores, s.Name, fmt.Sprintf("changelog name %q: %s", name, reason), "choose another store name")
-			}
-		}
-	}
 }
 
 // changelog is the full name of a store's changelog, empty if there is none.
@@ -146,6 +88,7 @@ func (c *compiler) changelog(s *store) string {
 // part is one connected part of the graph.
 type part struct {
 	id    string
+	named bool    // the user chose the id
 	nodes []*node // in the order in which they were added
 }
 
@@ -198,17 +141,21 @@ func (c *compiler) cut() []part {
 		}
 		parts[i].nodes = append(parts[i].nodes, n)
 	}
-	for _, named := range c.b.ids {
-		n := c.b.byName[named.node]
+	for _, want := range c.b.ids {
+		n := c.b.byName[want.node]
 		if n == nil {
-			c.fail(Subtopologies, named.id, fmt.Sprintf("it is to be the subtopology of node %q, which does not exist", named.node), "name a node that was added")
+			c.fail(KindSubtopology, want.id, fmt.Sprintf("it is to be the subtopology of node %q, which does not exist", want.node), "name a node that was added")
 			continue
 		}
 		p := &parts[number[c.root(n.index)]]
-		if p.id != strconv.Itoa(number[c.root(n.index)]) && p.id != named.id {
-			c.fail(Subtopologies, named.id, fmt.Sprintf("the subtopology of node %q is called %q already", named.node, p.id), "give a subtopology one id")
+		switch {
+		case p.global():
+			c.fail(KindSubtopology, want.id, fmt.Sprintf("it is to be the subtopology of node %q, which belongs to a global store", want.node), "name a node that is no part of a global store")
+		case p.named && p.id != want.id:
+			c.fail(KindSubtopology, want.id, fmt.Sprintf("the subtopology of node %q is called %q already", want.node, p.id), "give a subtopology one id")
+		default:
+			p.id, p.named = want.id, true
 		}
-		p.id = named.id
 	}
 	return parts
 }
@@ -238,14 +185,23 @@ func (c *compiler) subtopology(p part) kmsg.StreamsGroupHeartbeatRequestTopology
 				}
 			}
 		case sinkNode:
-			if _, ok := c.internal[c.full(n.topic)]; ok && !n.perEvent {
+			if c.b.internal[n.topic] != nil {
 				sinks[c.full(n.topic)] = true
 			}
 		case processorNode:
 			for _, name := range n.stores {
-				if st := c.b.byStore[name]; c.changelog(st) != "" {
-					changelogs[c.changelog(st)] = st
+				st := c.b.byStore[name]
+				topic := c.changelog(st)
+				if topic == "" {
+					continue
 				}
+				if other := changelogs[topic]; other != nil && other != st {
+					c.fail(KindStore, st.Name, fmt.Sprintf("topic %q serves as the changelog of store %q already", topic, other.Name), "let one of the two have a changelog")
+				}
+				if st.SourceTopic != "" && c.root(c.readBy[topic].index) != c.root(n.index) {
+					c.fail(KindStore, st.Name, fmt.Sprintf("another subtopology reads topic %q, which is to serve as its changelog", topic), "connect the store below that source, or let it have a changelog")
+				}
+				changelogs[topic] = st
 			}
 		}
 	}
@@ -255,7 +211,6 @@ func (c *compiler) subtopology(p part) kmsg.StreamsGroupHeartbeatRequestTopology
 	s.RepartitionSinkTopics = append(s.RepartitionSinkTopics, slices.Sorted(maps.Keys(sinks))...)
 	slices.Sort(s.SourceTopics)
 	slices.Sort(s.SourceTopicRegex)
-	s.SourceTopicRegex = slices.Compact(s.SourceTopicRegex)
 	slices.SortFunc(s.RepartitionSourceTopics, func(a, b kmsg.TopicInfo) int { return strings.Compare(a.Topic, b.Topic) })
 	return s
 }

@@ -3,6 +3,8 @@ package topology
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,14 +19,19 @@ func (c *compiler) copartition(subs []kmsg.StreamsGroupHeartbeatRequestTopologyS
 		c.checkFixedCounts(set)
 		attached := false
 		for i := range subs {
-			if g, ok := indexes(&subs[i], set); ok {
-				subs[i].CopartitionGroups = append(subs[i].CopartitionGroups, g)
-				attached = true
-				break // a topic has one reader, so there is no second
+			g, ok := indexes(&subs[i], set)
+			if !ok {
+				continue
 			}
+			subs[i].CopartitionGroups = append(subs[i].CopartitionGroups, g)
+			attached = true
+			if most := max(len(subs[i].SourceTopics), len(subs[i].SourceTopicRegex), len(subs[i].RepartitionSourceTopics)); most > math.MaxInt16+1 {
+				c.fail(KindSubtopology, subs[i].SubtopologyID, fmt.Sprintf("it reads %d topics, and the protocol can copartition the first %d only", most, math.MaxInt16+1), "read fewer topics, or copartition none of them")
+			}
+			break // a topic has one reader, so there is no second
 		}
 		if !attached {
-			c.fail(Copartition, strings.Join(set.names(), ", "), "no subtopology reads all of it", "copartition sources that feed the same processor: for a re-keyed input name the source of the repartition topic")
+			c.fail(KindCopartition, strings.Join(set.names(), ", "), "no subtopology reads all of it", "copartition sources that feed the same processor: for a re-keyed input name the source of the repartition topic")
 		}
 	}
 	for i := range subs {
@@ -42,15 +49,7 @@ func (c *compiler) copartition(subs []kmsg.StreamsGroupHeartbeatRequestTopologyS
 type copartitionSet struct{ topics, patterns map[string]bool }
 
 func (s copartitionSet) names() []string {
-	var out []string
-	for t := range s.topics {
-		out = append(out, t)
-	}
-	for p := range s.patterns {
-		out = append(out, p)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Concat(slices.Sorted(maps.Keys(s.topics)), slices.Sorted(maps.Keys(s.patterns)))
 }
 
 func (s copartitionSet) overlaps(o copartitionSet) bool {
@@ -83,20 +82,15 @@ func (c *compiler) copartitionSets() []copartitionSet {
 				set.patterns[n.pattern] = true
 			}
 		}
-		kept := sets[:0]
-		for _, other := range sets {
+		sets = slices.DeleteFunc(sets, func(other copartitionSet) bool {
 			if !set.overlaps(other) {
-				kept = append(kept, other)
-				continue
+				return false
 			}
-			for t := range other.topics {
-				set.topics[t] = true
-			}
-			for p := range other.patterns {
-				set.patterns[p] = true
-			}
-		}
-		sets = append(kept, set)
+			maps.Copy(set.topics, other.topics)
+			maps.Copy(set.patterns, other.patterns)
+			return true
+		})
+		sets = append(sets, set)
 	}
 	return sets
 }
@@ -146,6 +140,6 @@ func (c *compiler) checkFixedCounts(set copartitionSet) {
 		counts[i] = fmt.Sprintf("%s=%d", full, t.partitions)
 	}
 	if !equal {
-		c.fail(Copartition, strings.Join(names, ", "), "the fixed numbers of partitions differ: "+strings.Join(counts, ", "), "fix the same number for all, or leave it to the coordinator for one of them")
+		c.fail(KindCopartition, strings.Join(names, ", "), "the fixed numbers of partitions differ: "+strings.Join(counts, ", "), "fix the same number for all, or leave it to the coordinator for one of them")
 	}
 }

@@ -45,7 +45,7 @@ func (c *compiler) describeNode(n *node) kmsg.TopologyDescriptionNode {
 	for _, t := range n.topics {
 		out.SourceTopics = append(out.SourceTopics, c.full(t))
 	}
-	if n.kind == sinkNode && !n.perEvent {
+	if n.kind == sinkNode && !n.perRecord {
 		full := c.full(n.topic)
 		out.SinkTopic = &full
 	}

@@ -5,23 +5,25 @@ import "fmt"
 // Kind is the sort of thing that an [Error] is about.
 type Kind string
 
-// The kinds of things that can be wrong.
+// What can be at fault. [Error.Name] is the name of such a thing.
 const (
-	Nodes         Kind = "node"
-	Topics        Kind = "topic"
-	Stores        Kind = "store"
-	Subtopologies Kind = "subtopology"
-	Copartition   Kind = "copartition group"
-	Setting       Kind = "setting"
-	Application   Kind = "application id"
+	KindNode        Kind = "node"
+	KindTopic       Kind = "topic"
+	KindStore       Kind = "store"
+	KindSubtopology Kind = "subtopology"
+	KindCopartition Kind = "copartition group"
+	KindSetting     Kind = "setting"
+	KindApplication Kind = "application id"
 )
 
-// Error is one fault of a topology: what is wrong with what, and what to do.
-// [Builder.Build] returns all faults that it finds, joined; use errors.As to get
-// at the first.
+// Error is one fault of a topology. [Builder.Build] joins all the faults that it
+// finds (errors.Join); errors.As yields the first.
 type Error struct {
-	Kind   Kind
-	Name   string
+	// Kind and Name say what is at fault, by the name that the caller gave it;
+	// topics of a copartition group are named in full, separated by commas.
+	Kind Kind
+	Name string
+	// Reason is what is wrong with it, and Remedy what the caller can do.
 	Reason string
 	Remedy string
 }

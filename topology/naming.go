@@ -34,6 +34,8 @@ func illegalTopicName(name string) string {
 		return "it may not be . or .."
 	case len(name) > 249:
 		return "it is longer than 249 characters"
+	case name == "__consumer_offsets" || name == "__transaction_state" || name == "__share_group_state":
+		return "the topic belongs to Kafka itself"
 	}
 	for _, r := range name {
 		switch {

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,17 +17,18 @@ type Topology struct {
 	subs        []kmsg.StreamsGroupHeartbeatRequestTopologySubtopology // sorted by id
 	byID        map[string]int
 	description *kmsg.TopologyDescription
+	patterns    map[string]string // of source nodes; not part of a description
 }
 
 func newTopology(epoch int32, subs []kmsg.StreamsGroupHeartbeatRequestTopologySubtopology, d *kmsg.TopologyDescription) (*Topology, error) {
-	t := &Topology{epoch: epoch, subs: subs, byID: make(map[string]int, len(subs)), description: d}
+	t := &Topology{epoch: epoch, subs: subs, byID: make(map[string]int, len(subs)), description: d, patterns: map[string]string{}}
 	slices.SortFunc(t.subs, func(a, b kmsg.StreamsGroupHeartbeatRequestTopologySubtopology) int {
 		return strings.Compare(a.SubtopologyID, b.SubtopologyID)
 	})
 	for i := range t.subs {
 		id := t.subs[i].SubtopologyID
 		if _, ok := t.byID[id]; ok {
-			return nil, &Error{Kind: Subtopologies, Name: id, Reason: "the id is used twice", Remedy: "give each subtopology an id of its own"}
+			return nil, &Error{Kind: KindSubtopology, Name: id, Reason: "the id is used twice", Remedy: "give each subtopology an id of its own"}
 		}
 		t.byID[id] = i
 	}
@@ -36,8 +38,10 @@ func newTopology(epoch int32, subs []kmsg.StreamsGroupHeartbeatRequestTopologySu
 // Epoch is the topology epoch.
 func (t *Topology) Epoch() int32 { return t.epoch }
 
-// Wire returns the topology as a heartbeat carries it, sorted at every level
-// (rules TP-18 and TP-19). The caller owns the result.
+// Wire returns the topology as a heartbeat carries it. A topology that was built
+// is sorted at every level (rules TP-18 and TP-19); one that was read with
+// [FromWire] has its subtopologies sorted and all else as it was given. The
+// caller owns the result.
 func (t *Topology) Wire() *kmsg.StreamsGroupHeartbeatRequestTopology {
 	w := kmsg.NewStreamsGroupHeartbeatRequestTopology()
 	w.Epoch = t.epoch
@@ -46,10 +50,34 @@ func (t *Topology) Wire() *kmsg.StreamsGroupHeartbeatRequestTopology {
 }
 
 // FromWire reads a topology from a heartbeat. It keeps no reference to its
-// argument, and leaves the order of lists within a subtopology as it is. A
-// topology read this way has no description.
+// argument. The order of the lists within a subtopology stays as it is: a broker
+// compares it, and Kafka's clients do not sort all of them (rule TP-19), so a
+// member that takes over a topology has to repeat it. A topology read this way
+// has no description.
+//
+// It refuses, with an [*Error], what no reader could make sense of: a missing
+// topology, a negative epoch, one id for two subtopologies, and copartition
+// indexes that point nowhere.
 func FromWire(w *kmsg.StreamsGroupHeartbeatRequestTopology) (*Topology, error) {
+	if w == nil {
+		return nil, &Error{Kind: KindSetting, Name: "topology", Reason: "the heartbeat carries none", Remedy: "send the topology with the join"}
+	}
+	if w.Epoch < 0 {
+		return nil, &Error{Kind: KindSetting, Name: "epoch", Reason: fmt.Sprintf("%d is negative", w.Epoch), Remedy: "count topology epochs from 0"}
+	}
+	for i := range w.Subtopologies {
+		s := &w.Subtopologies[i]
+		for _, g := range s.CopartitionGroups {
+			if !within(g.SourceTopics, len(s.SourceTopics)) || !within(g.SourceTopicRegex, len(s.SourceTopicRegex)) || !within(g.RepartitionSourceTopics, len(s.RepartitionSourceTopics)) {
+				return nil, &Error{Kind: KindSubtopology, Name: s.SubtopologyID, Reason: "a copartition group has an index outside of the list of topics", Remedy: "count from 0 in the lists of the same subtopology"}
+			}
+		}
+	}
 	return newTopology(w.Epoch, copySubtopologies(w.Subtopologies), nil)
+}
+
+func within(indexes []int16, n int) bool {
+	return !slices.ContainsFunc(indexes, func(i int16) bool { return i < 0 || int(i) >= n })
 }
 
 // Description returns what StreamsGroupTopologyDescriptionUpdate (KIP-1331)
@@ -176,5 +204,9 @@ func copyNode(n kmsg.TopologyDescriptionNode) kmsg.TopologyDescriptionNode {
 	n.SourceTopics = slices.Clone(n.SourceTopics)
 	n.Stores = slices.Clone(n.Stores)
 	n.Successors = slices.Clone(n.Successors)
+	if n.SinkTopic != nil {
+		topic := *n.SinkTopic
+		n.SinkTopic = &topic
+	}
 	return n
 }
