@@ -1,0 +1,113 @@
+package topics
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/streamsgroup/streamsgroup/coordinator/record"
+)
+
+// internalTopic is a topic that the application owns, with the count that it
+// must have, and the subtopology that says so.
+type internalTopic struct {
+	*topic
+	want        int32
+	info        record.TopicInfo
+	subtopology string
+}
+
+// internalTopics returns the repartition source and the changelog topics of all
+// subtopologies, sorted by name. A topic that several subtopologies name, or
+// that is both, is there several times.
+func (p *plan) internalTopics(subs []Subtopology) []internalTopic {
+	var list []internalTopic
+	add := func(id string, info record.TopicInfo) {
+		list = append(list, internalTopic{topic: &p.topics[p.numbers[info.Name]], want: info.Partitions, info: info, subtopology: id})
+	}
+	for i := range subs {
+		s := &subs[i]
+		for _, info := range s.Repartition {
+			add(s.ID, info)
+		}
+		for _, info := range s.Changelogs {
+			if !p.servesAsChangelog(s, info.Name) {
+				add(s.ID, info)
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b internalTopic) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// wrongCounts is the problem of internal topics that exist with another count
+// than they must have, or of which two counts are wanted at once.
+func (p *plan) wrongCounts(list []internalTopic) *Problem {
+	var wrong []string
+	for i := range list {
+		t := &list[i]
+		if t.exists != absent && t.exists != t.want {
+			wrong = append(wrong, fmt.Sprintf("%s has %d, needs %d", t.name, t.exists, t.want))
+		} else if i > 0 && list[i-1].topic == t.topic && list[i-1].want != t.want {
+			wrong = append(wrong, fmt.Sprintf("%s needs %d for subtopology %q and %d for subtopology %q",
+				t.name, list[i-1].want, list[i-1].subtopology, t.want, t.subtopology))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return &Problem{
+		Status: StatusIncorrectlyPartitionedTopics,
+		Detail: "Internal topics have the wrong number of partitions: " + p.options.enumerate(slices.Compact(wrong)),
+	}
+}
+
+// missingInternal returns the internal topics that do not exist.
+func (p *plan) missingInternal(list []internalTopic) ([]NewTopic, *Problem) {
+	var create []NewTopic
+	var names []string
+	for i := range list {
+		t := &list[i]
+		if t.exists != absent || len(names) > 0 && names[len(names)-1] == t.name {
+			continue
+		}
+		factor := t.info.ReplicationFactor
+		if factor == 0 {
+			factor = -1 // both ask for the broker's default
+		}
+		create = append(create, NewTopic{Name: t.name, Partitions: t.want, ReplicationFactor: factor, Configs: t.info.Configs})
+		names = append(names, t.name)
+	}
+	if len(create) == 0 {
+		return nil, nil
+	}
+	return create, &Problem{
+		Status: StatusMissingInternalTopics,
+		Detail: "Internal topics do not exist: " + p.options.enumerate(names),
+	}
+}
+
+// differences returns the settings of existing internal topics that are not what
+// the topology asks for. Kafka never looks at them.
+func (p *plan) differences(list []internalTopic, image *Image) []ConfigDifference {
+	if p.options.Kafka {
+		return nil
+	}
+	var found []ConfigDifference
+	for i := range list {
+		t, ok := image.Topic(list[i].name)
+		if !ok || t.Configs == nil {
+			continue
+		}
+		for _, want := range list[i].info.Configs {
+			if have := t.Configs[want.Key]; have != want.Value {
+				found = append(found, ConfigDifference{Topic: list[i].name, Name: want.Key, Want: want.Value, Have: have})
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b ConfigDifference) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), strings.Compare(a.Name, b.Name), strings.Compare(a.Want, b.Want))
+	})
+	return slices.Compact(found)
+}
