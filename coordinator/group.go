@@ -1,0 +1,224 @@
+package coordinator
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/streamsgroup/streamsgroup/coordinator/record"
+	"github.com/streamsgroup/streamsgroup/coordinator/topics"
+	"github.com/streamsgroup/streamsgroup/topology"
+)
+
+// group is one streams group. The first part is durable: it is what replaying
+// the records rebuilds.
+type group struct {
+	id                string
+	epoch             int32
+	assignmentEpoch   int32
+	assignmentMillis  int64 // wall time of the last computation, 0 if none
+	hash              int64
+	validatedEpoch    int32
+	lastConfigs       []record.KeyValue
+	storedDescription int32
+	failedDescription int32
+	topology          *record.Topology
+	members           map[string]*member
+	static            map[string]string // instance id to member id
+
+	// Derived from the durable part.
+	owners   ownerIndex
+	stableAt map[int32]int     // number of STABLE members by member epoch
+	readers  map[string]string // source topic to subtopology
+	required []string          // topics that the topology names and needs
+
+	// Soft: lost when another node takes over.
+	topics        topicView
+	endpointEpoch int32
+	endpoints     endpointList
+	shutdownBy    string
+	initial       timer // the initial rebalance delay
+	config        *effective
+}
+
+// topicView is a topology matched against the topics as they were last seen.
+type topicView struct {
+	configured *topics.Configured // nil before the first look
+	topology   *record.Topology   // that configured belongs to
+	// version is that of the image under which the topics were last looked at.
+	version uint64
+	// required are the topics that the topology needs, with those that its
+	// patterns match.
+	required []string
+	// readers are the topics that patterns match, by subtopology.
+	readers map[string]string
+}
+
+func newGroup(id string) *group {
+	return &group{
+		id: id, epoch: 1, assignmentEpoch: 1, validatedEpoch: -1, storedDescription: -1, failedDescription: -1,
+		members: map[string]*member{}, static: map[string]string{},
+		owners: newOwnerIndex(), stableAt: map[int32]int{}, readers: map[string]string{},
+	}
+}
+
+// member is one member of a group.
+type member struct {
+	// Durable.
+	meta   *record.MemberMetadata
+	cur    current
+	target *roles // nil if there is no record
+
+	// Soft.
+	session       timer
+	rebalance     timer
+	offsets, ends map[topology.TaskID]int64
+	version       int16 // of the last heartbeat
+}
+
+// gone is the member epoch of a member whose current assignment was deleted.
+const gone = -1
+
+func newMember(group, id string) *member {
+	return &member{
+		meta: &record.MemberMetadata{Group: group, Member: id, RebalanceTimeoutMillis: -1, TopologyEpoch: -1},
+		cur:  current{state: stable},
+	}
+}
+
+func (m *member) instanceID() string { return deref(m.meta.InstanceID) }
+
+func rebalanceTimeout(m *record.MemberMetadata) time.Duration {
+	return time.Duration(m.RebalanceTimeoutMillis) * time.Millisecond
+}
+
+// state is the group's state. It is a matter of counters: nothing loops.
+func (g *group) state() State {
+	switch {
+	case len(g.members) == 0:
+		return Empty
+	case g.topology == nil || g.topology.Epoch != g.validatedEpoch:
+		return NotReady
+	case g.epoch > g.assignmentEpoch:
+		return Assigning
+	case g.stableAt[g.assignmentEpoch] != len(g.members):
+		return Reconciling
+	}
+	return Stable
+}
+
+// memberIDs are ascending.
+func (g *group) memberIDs() []string { return slices.Sorted(maps.Keys(g.members)) }
+
+// member returns the member of that id and makes one with initial values if
+// there is none: compaction may leave its records in any order.
+func (g *group) member(id string) *member {
+	m := g.members[id]
+	if m == nil {
+		m = newMember(g.id, id)
+		g.members[id] = m
+		g.count(m)
+	}
+	return m
+}
+
+// setCurrent replaces a member's current assignment and keeps the index and the
+// counters in step.
+func (g *group) setCurrent(m *member, c current) {
+	g.owners.remove(m.meta.ProcessID, m.held())
+	g.uncount(m)
+	m.cur = c
+	g.count(m)
+	g.owners.add(m.meta.ProcessID, m.held())
+	g.endpoints.forget()
+}
+
+// setMeta replaces a member's metadata. The tasks move with the process id.
+func (g *group) setMeta(m *member, meta *record.MemberMetadata) {
+	g.freeInstance(m)
+	if m.meta.ProcessID != meta.ProcessID {
+		g.owners.remove(m.meta.ProcessID, m.held())
+		g.owners.add(meta.ProcessID, m.held())
+	}
+	m.meta = meta
+	if meta.InstanceID != nil {
+		g.static[*meta.InstanceID] = meta.Member
+	}
+	g.endpoints.forget()
+}
+
+func (g *group) removeMember(m *member) {
+	g.owners.remove(m.meta.ProcessID, m.held())
+	g.uncount(m)
+	g.freeInstance(m)
+	delete(g.members, m.meta.Member)
+	g.endpoints.forget()
+	if len(g.members) == 0 {
+		g.shutdownBy = ""
+	}
+}
+
+// freeInstance takes the member's instance id out of the index, unless another
+// member has it by now.
+func (g *group) freeInstance(m *member) {
+	if i := m.meta.InstanceID; i != nil && g.static[*i] == m.meta.Member {
+		delete(g.static, *i)
+	}
+}
+
+func (g *group) count(m *member) {
+	if m.cur.state == stable {
+		g.stableAt[m.cur.epoch]++
+	}
+}
+
+func (g *group) uncount(m *member) {
+	if m.cur.state != stable {
+		return
+	}
+	if g.stableAt[m.cur.epoch]--; g.stableAt[m.cur.epoch] == 0 {
+		delete(g.stableAt, m.cur.epoch)
+	}
+}
+
+func (g *group) setTopology(t *record.Topology) {
+	g.topology, g.required = t, nil
+	clear(g.readers)
+	if t == nil {
+		return
+	}
+	g.required = topics.Required(t)
+	for i := range t.Subtopologies {
+		s := &t.Subtopologies[i]
+		for _, topic := range s.SourceTopics {
+			g.readers[topic] = s.ID
+		}
+		for _, topic := range s.RepartitionSourceTopics {
+			g.readers[topic.Name] = s.ID
+		}
+	}
+}
+
+// configured is the group's topology matched against the topics, nil if that has
+// not happened yet.
+func (g *group) configured() *topics.Configured {
+	if g.topics.topology != g.topology {
+		return nil
+	}
+	return g.topics.configured
+}
+
+// metadata is the group metadata record with another group epoch.
+func (g *group) metadata(epoch int32) *record.GroupMetadata {
+	return &record.GroupMetadata{
+		Group: g.id, Epoch: epoch, MetadataHash: g.hash, ValidatedTopologyEpoch: g.validatedEpoch, LastAssignmentConfigs: g.lastConfigs,
+		StoredDescriptionTopologyEpoch: g.storedDescription, FailedDescriptionTopologyEpoch: g.failedDescription,
+	}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
