@@ -1,0 +1,87 @@
+package membership
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/streamsgroup/streamsgroup/topology"
+)
+
+// build makes the body of a heartbeat in the present state. Topology and
+// identity go out with every join and never else; tasks and offsets only if they
+// changed since they were sent last.
+func (m *Member) build(now time.Duration) *kmsg.StreamsGroupHeartbeatRequest {
+	req := kmsg.NewPtrStreamsGroupHeartbeatRequest()
+	req.Version = m.version
+	req.Group, req.MemberID, req.MemberEpoch = m.cfg.Group, m.cfg.MemberID, m.epoch
+	req.EndpointInformationEpoch = m.endpointEpoch
+	req.InstanceID = optional(m.cfg.InstanceID)
+	req.ShutdownApplication = m.shutdown
+	if m.state == Joining {
+		m.buildJoin(req)
+	} else if m.sent == nil || !m.sent.sameContent(m.confirmed) {
+		c := m.confirmed
+		m.sent = &c
+		req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = toWire(c.active), toWire(c.standby), toWire(c.warmup)
+	}
+	if m.version > 0 {
+		m.buildOffsets(now, req)
+	}
+	return req
+}
+
+func (m *Member) buildJoin(req *kmsg.StreamsGroupHeartbeatRequest) {
+	req.Topology = m.cfg.Topology.Wire()
+	req.RebalanceTimeoutMillis = int32(m.cfg.MaxPollInterval.Milliseconds())
+	req.ProcessID = optional(m.cfg.ProcessID)
+	req.RackID = optional(m.cfg.RackID)
+	if e := m.cfg.Endpoint; e != nil {
+		w := kmsg.NewStreamsGroupHeartbeatRequestUserEndpoint()
+		w.Host, w.Port = e.Host, e.Port
+		req.UserEndpoint = &w
+	}
+	req.ClientTags = []kmsg.StreamsGroupHeartbeatRequestClientTag{}
+	for _, k := range slices.Sorted(maps.Keys(m.cfg.ClientTags)) {
+		w := kmsg.NewStreamsGroupHeartbeatRequestClientTag()
+		w.Key, w.Value = k, m.cfg.ClientTags[k]
+		req.ClientTags = append(req.ClientTags, w)
+	}
+	req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = []kmsg.TaskIDs{}, []kmsg.TaskIDs{}, []kmsg.TaskIDs{}
+	m.sent = nil // the first heartbeat after a join reports what the join brought
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	s = strings.Clone(s)
+	return &s
+}
+
+func toWire(l []topology.TaskID) []kmsg.TaskIDs {
+	out := []kmsg.TaskIDs{}
+	for i := 0; i < len(l); {
+		w := kmsg.NewTaskIDs()
+		w.SubtopologyID = l[i].Subtopology
+		for ; i < len(l) && l[i].Subtopology == w.SubtopologyID; i++ {
+			w.Partitions = append(w.Partitions, l[i].Partition)
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+func fromWire(in []kmsg.TaskIDs) []topology.TaskID {
+	var out []topology.TaskID
+	for _, s := range in {
+		for _, p := range s.Partitions {
+			out = append(out, topology.TaskID{Subtopology: s.SubtopologyID, Partition: p})
+		}
+	}
+	slices.SortFunc(out, topology.TaskID.Compare)
+	return slices.Compact(out)
+}

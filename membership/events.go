@@ -1,0 +1,99 @@
+package membership
+
+import (
+	"time"
+
+	"github.com/streamsgroup/streamsgroup/topology"
+)
+
+// String is the name of a state, for example "RECONCILING".
+func (s State) String() string {
+	switch s {
+	case Unsubscribed:
+		return "UNSUBSCRIBED"
+	case Joining:
+		return "JOINING"
+	case Reconciling:
+		return "RECONCILING"
+	case Acknowledging:
+		return "ACKNOWLEDGING"
+	case StateStable:
+		return "STABLE"
+	case Fenced:
+		return "FENCED"
+	case PrepareLeaving:
+		return "PREPARE_LEAVING"
+	case Leaving:
+		return "LEAVING"
+	case Stale:
+		return "STALE"
+	case Fatal:
+		return "FATAL"
+	}
+	return "UNKNOWN"
+}
+
+// Event says that something changed on the member's side and why. It is one of
+// the types below.
+type Event interface{ memberEvent() }
+
+type (
+	// StateChanged is a transition.
+	StateChanged struct {
+		From, To State
+		Epoch    int32
+	}
+	// EpochChanged is a new member epoch; 0 means none.
+	EpochChanged struct{ From, To int32 }
+	// TargetReceived is an assignment that differs from the one before.
+	TargetReceived struct {
+		Active, Standby, Warmup []topology.TaskID
+		Ready                   bool
+		Revoke                  []topology.TaskID // active tasks to be given up
+	}
+	// CallbackFinished is a callback that has returned.
+	CallbackFinished struct {
+		Kind  CallbackKind
+		Tasks []topology.TaskID // active tasks concerned
+		Took  time.Duration
+		Err   error
+	}
+	// StatusChanged is a status list that differs from the one before.
+	StatusChanged struct{ Statuses []Status }
+	// HeartbeatRejected is an error code in a response.
+	HeartbeatRejected struct {
+		Code    int16
+		Message string
+		Epoch   int32 // the epoch that was sent
+		Retry   time.Duration
+	}
+	// HeartbeatLost is a heartbeat without an answer.
+	HeartbeatLost struct {
+		Kind  FailureKind
+		Err   error
+		Retry time.Duration
+	}
+	// CoordinatorLost is a coordinator that has to be looked up again.
+	CoordinatorLost struct{ Reason string }
+	// CoordinatorKnown is a coordinator that was found.
+	CoordinatorKnown struct{ Version int16 }
+	// PollTimerExpired is an application that did not poll in time.
+	PollTimerExpired struct{ Limit time.Duration }
+	// GroupSettings are the intervals that the coordinator asked for.
+	GroupSettings struct {
+		HeartbeatInterval, TaskOffsetInterval time.Duration
+		AcceptableRecoveryLag                 int64
+	}
+)
+
+func (StateChanged) memberEvent()      {}
+func (EpochChanged) memberEvent()      {}
+func (TargetReceived) memberEvent()    {}
+func (CallbackFinished) memberEvent()  {}
+func (StatusChanged) memberEvent()     {}
+func (HeartbeatRejected) memberEvent() {}
+func (HeartbeatLost) memberEvent()     {}
+func (CoordinatorLost) memberEvent()   {}
+func (CoordinatorKnown) memberEvent()  {}
+func (PollTimerExpired) memberEvent()  {}
+func (GroupSettings) memberEvent()     {}

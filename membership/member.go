@@ -1,0 +1,320 @@
+package membership
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/streamsgroup/streamsgroup/topology"
+)
+
+// Config is what a Member is made of. It does not change afterwards.
+type Config struct {
+	Group    string
+	MemberID string // rule ID-1; the driver draws it
+	// InstanceID makes the member static. Empty for a dynamic member.
+	InstanceID string
+	RackID     string
+	ProcessID  string
+	Endpoint   *Endpoint
+	ClientTags map[string]string
+	Topology   *topology.Topology
+	// MaxPollInterval is sent as the rebalance time-out when joining and is the
+	// length of the poll timer.
+	MaxPollInterval time.Duration
+	// PollGuard arms the poll timer. Without it the member never goes stale.
+	PollGuard bool
+	// RetryBackoff and RetryBackoffMax bound the exponential back-off.
+	RetryBackoff, RetryBackoffMax time.Duration
+	// Jitter returns numbers in [0, 1). Nil means no jitter.
+	Jitter func() float64
+}
+
+// Endpoint is where this process answers interactive queries.
+type Endpoint struct {
+	Host string
+	Port uint16
+}
+
+// State is a state of the member.
+type State int8
+
+const (
+	Unsubscribed State = iota
+	Joining
+	Reconciling
+	Acknowledging
+	StateStable
+	Fenced
+	PrepareLeaving
+	Leaving
+	Stale
+	Fatal
+)
+
+// LeaveMode says how to leave.
+type LeaveMode int8
+
+const (
+	// LeaveDefault leaves for good as a dynamic member and for a moment as a
+	// static one.
+	LeaveDefault LeaveMode = iota
+	// LeaveGroup leaves for good.
+	LeaveGroup
+	// RemainInGroup says nothing as a dynamic member; the session ends by itself.
+	RemainInGroup
+)
+
+// FailureKind is why a request had no answer.
+type FailureKind int8
+
+const (
+	// Disconnected means the connection broke: the coordinator is looked up again.
+	Disconnected FailureKind = iota
+	// TimedOut and other retriable failures keep the coordinator.
+	TimedOut
+	// Unsupported means that the broker does not know the request.
+	Unsupported
+	// Other failures, such as authentication, are fatal.
+	Other
+)
+
+// CallbackKind is which of the three callbacks to run.
+type CallbackKind int8
+
+const (
+	TasksRevoked CallbackKind = iota
+	TasksAssigned
+	TasksLost
+)
+
+// Callback is one call into the application. Callbacks run one after another,
+// in the order given.
+type Callback struct {
+	// ID is handed back with CallbackDone.
+	ID   uint64
+	Kind CallbackKind
+	// Active are the tasks to give up (TasksRevoked), all active tasks of the
+	// new assignment (TasksAssigned), or those that are lost (TasksLost).
+	Active []topology.TaskID
+	// Standby, Warmup and Ready are set for TasksAssigned. While Ready is
+	// false the application neither processes nor restores.
+	Standby, Warmup []topology.TaskID
+	Ready           bool
+	// Epoch is the member epoch at the time, 0 if there is none.
+	Epoch int32
+}
+
+// Effects is what the driver has to do after a step. The caller owns and
+// reuses the value. Everything in it may be kept.
+//
+// The driver's duties, in this order:
+//
+//  1. FindCoordinator: look the coordinator up (one look-up at a time) and
+//     answer with CoordinatorFound or CoordinatorFailed;
+//  2. Heartbeat: send it once to the coordinator, without any retry, and answer
+//     with HeartbeatAnswered or HeartbeatFailed. A leave heartbeat may be given
+//     out while another one is unanswered: the driver then sends it on the
+//     connection of the first, or abandons the first and ignores its answer;
+//  3. Callbacks: run them in order and answer each with CallbackDone;
+//  4. Err: report it to the application. After a fatal one nothing is sent;
+//  5. Events: render them where somebody listens.
+//
+// Then call Step again after each input and at NextDeadline.
+type Effects struct {
+	FindCoordinator bool
+	Heartbeat       *kmsg.StreamsGroupHeartbeatRequest
+	// HeartbeatID pairs the heartbeat with its answer.
+	HeartbeatID uint64
+	Callbacks   []Callback
+	// Errs are for the application; fatal ones end the membership.
+	Errs   []error
+	Events []Event
+}
+
+// Member is the state machine of one member of a streams group. It is a plain
+// value without locks, goroutines or a clock: the driver calls one method at a
+// time. All times are readings of one monotonic clock with any origin.
+type Member struct{ memberState }
+
+type memberState struct {
+	cfg   Config
+	state State
+	epoch int32
+	// known is whether the coordinator has this member in the group as far as we
+	// can tell: then a fatal error is followed by a leave.
+	known bool
+
+	wantJoin bool
+	shutdown bool
+
+	leaveMode    LeaveMode
+	leavePending bool
+	fatalLeave   bool // a failed member still says goodbye
+
+	// What the coordinator wants, what was reconciled last, and what the
+	// application has confirmed.
+	target, current, confirmed assignment
+	running                    *pass
+	calls                      map[uint64]call
+	staleDone, polledStale     bool // in Stale: "tasks lost" is over; the application is back
+
+	// The coordinator.
+	coordinator  bool
+	finding      bool
+	findAttempts int
+	findAt       time.Duration
+	version      int16
+
+	// Heartbeats.
+	lastID      uint64
+	inFlight    uint64
+	leaveID     uint64
+	interval    time.Duration
+	dueAt       time.Duration
+	attempts    int
+	backoffTill time.Duration
+	pollAt      time.Duration
+
+	// Delta memory: what the coordinator knows already.
+	sent                  *assignment
+	sentOffsets, sentEnds map[topology.TaskID]int64
+	reportedAt            time.Duration // -1: nothing was reported
+
+	offsets, ends   map[topology.TaskID]int64
+	offsetInterval  time.Duration
+	recoveryLag     int64
+	settings        GroupSettings
+	endpointEpoch   int32
+	endpoints       map[Endpoint]EndpointPartitions
+	statuses        []Status
+	lastErr         error
+	events          []Event
+	errs            []error
+	queuedCallbacks []Callback
+}
+
+// New returns a member in state Unsubscribed. The error names the field at
+// fault.
+func New(cfg Config) (*Member, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	m := &Member{memberState{
+		cfg: cfg, target: none, current: none, confirmed: assignment{},
+		calls: map[uint64]call{}, endpointEpoch: -1, reportedAt: -1, recoveryLag: -1, offsetInterval: -1,
+	}}
+	m.settings = GroupSettings{-1, -1, -1}
+	return m, nil
+}
+
+func (c *Config) check() error {
+	bad := func(field, value, want string) error {
+		return fmt.Errorf("membership: %s %q: %s", field, value, want)
+	}
+	switch {
+	case strings.TrimSpace(c.Group) == "":
+		return bad("Group", c.Group, "the group needs an id")
+	case strings.TrimSpace(c.MemberID) == "":
+		return bad("MemberID", c.MemberID, "the member needs an id")
+	case c.Topology == nil:
+		return bad("Topology", "", "the member needs a topology")
+	case c.MaxPollInterval < time.Millisecond || c.MaxPollInterval.Milliseconds() > math.MaxInt32:
+		return bad("MaxPollInterval", c.MaxPollInterval.String(), "want at least a millisecond and at most 24 days")
+	case c.RetryBackoff <= 0 || c.RetryBackoffMax <= 0:
+		return bad("RetryBackoff", c.RetryBackoff.String()+", "+c.RetryBackoffMax.String(), "want times above 0")
+	}
+	return nil
+}
+
+// Join asks to become a member at the next step. It has no effect on a member.
+func (m *Member) Join(now time.Duration) {
+	switch m.state {
+	case Fatal:
+		m.report(m.problem(nil, "a member that has failed cannot join again", "make a new one"))
+	case Unsubscribed:
+		m.wantJoin = true
+		m.restartPollTimer(now)
+	default:
+	}
+}
+
+// Poll says that the application's loop has come round: it restarts the poll
+// timer and lets a stale member rejoin.
+func (m *Member) Poll(now time.Duration) {
+	m.restartPollTimer(now)
+	if m.state == Stale {
+		m.polledStale = true
+		m.rejoinStale()
+	}
+}
+
+func (m *Member) restartPollTimer(now time.Duration) { m.pollAt = now + m.cfg.MaxPollInterval }
+
+// RequestShutdown asks the whole application to shut down, with the next
+// heartbeat. It cannot be taken back.
+func (m *Member) RequestShutdown() { m.shutdown = true }
+
+// ForceHeartbeat makes a heartbeat due now, for tests.
+func (m *Member) ForceHeartbeat() { m.dueAt = -1 }
+
+// Step runs one pass: it appends to fx, after emptying it, what is to be done
+// now. A pass without anything to do does not allocate.
+func (m *Member) Step(now time.Duration, fx *Effects) {
+	*fx = Effects{}
+	if m.wantJoin && m.state == Unsubscribed && !m.leavePending {
+		m.wantJoin = false
+		m.join()
+	}
+	m.discover(now, fx)
+	m.heartbeatStep(now, fx)
+	if m.state == Reconciling && m.running == nil && !m.target.same(m.current) {
+		m.startPass(now)
+	}
+	if len(m.queuedCallbacks)+len(m.errs)+len(m.events) > 0 {
+		fx.Callbacks, fx.Errs, fx.Events = m.queuedCallbacks, m.errs, m.events
+		m.queuedCallbacks, m.errs, m.events = nil, nil, nil
+	}
+}
+
+// join starts a membership from nothing.
+func (m *Member) join() {
+	m.setEpoch(0)
+	m.current, m.target = none, none
+	m.leaveMode = LeaveDefault
+	m.to(Joining)
+}
+
+func (m *Member) event(e Event) { m.events = append(m.events, e) }
+
+// report hands an error to the application.
+func (m *Member) report(err error) {
+	m.lastErr = err
+	m.errs = append(m.errs, err)
+}
+
+func (m *Member) setEpoch(epoch int32) {
+	if epoch == m.epoch {
+		return
+	}
+	before := max(m.epoch, 0)
+	m.epoch = epoch
+	if after := max(epoch, 0); after != before {
+		m.event(EpochChanged{From: before, To: after})
+	}
+}
+
+// State is the member's state.
+func (m *Member) State() State { return m.state }
+
+// Epoch is the member epoch as it may be used in commits; ok is false while the
+// member has none.
+func (m *Member) Epoch() (epoch int32, ok bool) {
+	if m.epoch > 0 && m.state != Fatal {
+		return m.epoch, true
+	}
+	return 0, false
+}

@@ -1,0 +1,173 @@
+package membership
+
+import (
+	"errors"
+	"time"
+
+	"github.com/streamsgroup/streamsgroup/topology"
+)
+
+// pass is one run of callbacks towards a target that is frozen meanwhile.
+type pass struct {
+	goal assignment
+	// dropped means that the member's state has moved on: the outcome counts for
+	// nothing, and no further step is started.
+	dropped bool
+	// assigning means that "tasks assigned" was asked for.
+	assigning bool
+}
+
+// purpose is what is to happen when a callback has returned.
+type purpose int8
+
+const (
+	passRevoke purpose = iota
+	passAssign
+	lostFenced
+	lostStale
+	lostFatal
+	lostLeaving
+	revokeLeaving
+)
+
+type call struct {
+	purpose purpose
+	pass    *pass
+	cb      Callback
+	asked   time.Duration
+}
+
+// ask queues a callback. Callbacks run one after another in this order.
+func (m *Member) ask(now time.Duration, why purpose, p *pass, cb Callback) {
+	cb.ID = m.nextID()
+	cb.Epoch = max(m.epoch, 0)
+	m.calls[cb.ID] = call{purpose: why, pass: p, cb: cb, asked: now}
+	m.queuedCallbacks = append(m.queuedCallbacks, cb)
+}
+
+// startPass begins to work towards the target: revoke first, then assign.
+func (m *Member) startPass(now time.Duration) {
+	p := &pass{goal: m.target}
+	m.running = p
+	if revoke := minus(m.current.active, p.goal.active); len(revoke) > 0 {
+		m.ask(now, passRevoke, p, Callback{Kind: TasksRevoked, Active: revoke})
+		return
+	}
+	m.askAssign(now, p)
+}
+
+// askAssign hands over the complete sets, not a difference.
+func (m *Member) askAssign(now time.Duration, p *pass) {
+	p.assigning = true
+	g := p.goal.withoutOverlaps()
+	m.ask(now, passAssign, p, Callback{Kind: TasksAssigned, Active: g.active, Standby: g.standby, Warmup: g.warmup, Ready: g.ready})
+}
+
+// dropPass makes a running pass irrelevant: the member was fenced, leaves, or has
+// joined again.
+func (m *Member) dropPass() {
+	if m.running != nil {
+		m.running.dropped = true
+		m.running = nil
+	}
+}
+
+// CallbackDone says that a callback has returned.
+func (m *Member) CallbackDone(now time.Duration, id uint64, err error) {
+	c, ok := m.calls[id]
+	if !ok {
+		return
+	}
+	delete(m.calls, id)
+	m.event(CallbackFinished{Kind: c.cb.Kind, Tasks: c.cb.Active, Took: now - c.asked, Err: err})
+	switch c.purpose {
+	case passRevoke, passAssign:
+		m.passReturned(now, c, err)
+	case lostFenced:
+		m.confirmed = assignment{}
+		if m.state == Fenced {
+			m.join()
+		}
+	case lostStale:
+		m.confirmed = assignment{}
+		m.staleDone = true
+		m.rejoinStale()
+	case lostFatal:
+		m.confirmed = assignment{}
+	case lostLeaving, revokeLeaving:
+		// Whatever the outcome, the member leaves.
+		m.confirmed = assignment{}
+		if m.state == PrepareLeaving {
+			m.startLeaving()
+		}
+	}
+	if err != nil && c.purpose >= lostFenced {
+		m.lastErr = m.callbackError(c.cb, err)
+	}
+}
+
+func (m *Member) passReturned(now time.Duration, c call, err error) {
+	p := c.pass
+	if err == nil && c.purpose == passAssign {
+		m.confirmed = p.goal.withoutOverlaps()
+	}
+	if p.dropped || m.state != Reconciling {
+		m.dropPass()
+		return
+	}
+	switch {
+	case err != nil:
+		// The application is neither in the old state nor in the new one: going on
+		// would be a guess.
+		m.running = nil
+		m.fail(m.callbackError(c.cb, err), true)
+	case c.purpose == passRevoke:
+		m.askAssign(now, p)
+	default:
+		m.running = nil
+		m.current = p.goal
+		m.to(Acknowledging)
+	}
+}
+
+func (m *Member) callbackError(cb Callback, err error) error {
+	name := map[CallbackKind]string{TasksRevoked: "tasks revoked", TasksAssigned: "tasks assigned", TasksLost: "tasks lost"}[cb.Kind]
+	return m.problem(err, "the callback \""+name+"\" failed", "mend the application: after a failed callback nobody knows what it runs")
+}
+
+// take stores what the coordinator sent as the target.
+func (m *Member) take(a assignment) {
+	switch {
+	case m.target.counter >= 0 && m.target.sameContent(a):
+		// AS-1: nothing new.
+	default:
+		a.counter = m.target.counter + 1
+		m.target = a
+		m.event(TargetReceived{Active: a.active, Standby: a.standby, Warmup: a.warmup, Ready: a.ready, Revoke: minus(m.current.active, a.active)})
+	}
+	if m.target.same(m.current) {
+		if m.state == Joining || m.state == Reconciling && m.running == nil {
+			m.to(StateStable)
+		}
+		return
+	}
+	m.to(Reconciling)
+}
+
+// lose asks for "tasks lost" with what the application may be running: what it
+// confirmed, and what it is being given right now.
+func (m *Member) lose(now time.Duration, why purpose) {
+	m.ask(now, why, nil, Callback{Kind: TasksLost, Active: m.mayRun()})
+}
+
+// mayRun are the active tasks that the application runs or is about to run.
+func (m *Member) mayRun() []topology.TaskID {
+	out := m.confirmed.active
+	if m.running != nil && m.running.assigning {
+		out = union(out, m.running.goal.withoutOverlaps().active)
+	}
+	return out
+}
+
+// errNoTasks is the fault of a broker that answers a join without task lists.
+var errNoTasks = errors.New("the coordinator answered a join without tasks")

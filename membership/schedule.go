@@ -1,0 +1,173 @@
+package membership
+
+import (
+	"math"
+	"time"
+)
+
+// discover looks for the coordinator whenever it is needed and not known, one
+// look-up at a time (CO-1).
+func (m *Member) discover(now time.Duration, fx *Effects) {
+	if m.coordinator || m.finding || !m.state.inGroup() || m.state == Leaving || now < m.findAt {
+		return
+	}
+	m.finding = true
+	fx.FindCoordinator = true
+}
+
+// CoordinatorFound answers FindCoordinator. version is the highest heartbeat
+// version that the coordinator and the client both know.
+func (m *Member) CoordinatorFound(now time.Duration, version int16) {
+	m.finding, m.coordinator, m.version = false, true, version
+	m.findAttempts = 0
+	m.findAt = now + m.backoff(0) // a coordinator that is lost at once is not looked up in a tight loop (CO-2)
+	m.event(CoordinatorKnown{Version: version})
+	if version == 0 && m.cfg.InstanceID != "" && m.state.inGroup() {
+		m.fail(m.problem(nil, "the broker does not support static members: it speaks only version 0 of the protocol", "upgrade it to Kafka 4.4, or leave out the instance id"), false)
+	}
+}
+
+// CoordinatorFailed answers FindCoordinator. It is tried again after a back-off,
+// whatever the error (CO-3, CO-4).
+func (m *Member) CoordinatorFailed(now time.Duration, err error) {
+	m.finding = false
+	m.findAt = now + m.backoff(m.findAttempts)
+	m.findAttempts++
+	m.lastErr = err
+}
+
+func (m *Member) forgetCoordinator(reason string) {
+	if m.coordinator {
+		m.coordinator = false
+		m.event(CoordinatorLost{Reason: reason})
+	}
+}
+
+// backoff is the wait after attempt k, counted from 0: exponential, with jitter,
+// never above the maximum (TM-3).
+func (m *Member) backoff(k int) time.Duration {
+	base, limit := m.cfg.RetryBackoff, m.cfg.RetryBackoffMax
+	if limit <= base {
+		return limit
+	}
+	d := float64(base) * math.Pow(2, float64(min(k, 40)))
+	d = min(d, float64(limit))
+	if m.cfg.Jitter != nil {
+		d *= 0.8 + 0.4*m.cfg.Jitter()
+	}
+	return time.Duration(min(d, float64(limit)))
+}
+
+// failed notes a heartbeat without success: the next one is due as soon as the
+// back-off is over, and repeats everything (TM-2, rule 7.4 on the delta memory).
+func (m *Member) failed(now time.Duration) (wait time.Duration) {
+	wait = m.backoff(m.attempts)
+	m.attempts++
+	m.backoffTill = now + wait
+	m.dueAt = now
+	m.forgetSent()
+	return wait
+}
+
+// clearBackoff makes the next heartbeat possible at once.
+func (m *Member) clearBackoff() {
+	m.inFlight, m.attempts, m.backoffTill = 0, 0, 0
+}
+
+func (m *Member) forgetSent() {
+	m.sent, m.sentOffsets, m.sentEnds, m.reportedAt = nil, nil, nil, -1
+}
+
+// heartbeatStep decides whether a heartbeat goes out now: rules HB-1 to HB-5.
+func (m *Member) heartbeatStep(now time.Duration, fx *Effects) {
+	switch {
+	case m.fatalLeave:
+		m.fatalLeave = false
+		if m.coordinator {
+			m.epoch = m.leaveEpoch()
+			fx.Heartbeat, fx.HeartbeatID = m.build(now), m.nextID()
+			m.epoch, m.known = 0, false
+		}
+	case m.state == Leaving && (!m.coordinator || m.skipsLeave()):
+		m.leaveFinished()
+		m.to(Unsubscribed)
+	case !m.coordinator || !m.state.inGroup():
+	case m.pollExpired(now):
+		m.goStale(fx)
+	case m.state == Leaving:
+		fx.Heartbeat, fx.HeartbeatID = m.build(now), m.nextID()
+		m.leaveID = fx.HeartbeatID
+		m.to(Unsubscribed)
+	case m.mayHeartbeat(now):
+		fx.Heartbeat, fx.HeartbeatID = m.build(now), m.nextID()
+		m.inFlight = fx.HeartbeatID
+		m.dueAt = now + m.interval
+		if m.state == Acknowledging {
+			if m.target.same(m.current) {
+				m.to(StateStable)
+			} else {
+				m.to(Reconciling)
+			}
+		}
+	}
+}
+
+func (m *Member) nextID() uint64 {
+	m.lastID++
+	return m.lastID
+}
+
+// mayHeartbeat is whether an ordinary heartbeat is to go out.
+func (m *Member) mayHeartbeat(now time.Duration) bool {
+	at, ok := m.heartbeatAt()
+	return ok && at <= now
+}
+
+// heartbeatAt is when the next ordinary heartbeat goes out, if nothing happens
+// before.
+func (m *Member) heartbeatAt() (at time.Duration, ok bool) {
+	switch {
+	case !m.coordinator || m.inFlight != 0:
+		return 0, false
+	case m.state == Joining || m.state == Acknowledging:
+		return m.backoffTill, true
+	case m.state == StateStable || m.state == Reconciling || m.state == PrepareLeaving && m.epoch > 0:
+		return max(m.dueAt, m.backoffTill), true
+	}
+	return 0, false
+}
+
+// pollExpired is whether the application has not come round in time.
+func (m *Member) pollExpired(now time.Duration) bool {
+	return m.cfg.PollGuard && m.state.live() && now >= m.pollAt
+}
+
+// NextDeadline is when Step has something to do if no input comes first.
+func (m *Member) NextDeadline() (at time.Duration, ok bool) {
+	earliest := func(t time.Duration) {
+		if !ok || t < at {
+			at, ok = t, true
+		}
+	}
+	if len(m.queuedCallbacks)+len(m.errs)+len(m.events) > 0 || m.wantJoin && m.state == Unsubscribed && !m.leavePending ||
+		m.fatalLeave || m.state == Leaving || m.state == Reconciling && m.running == nil && !m.target.same(m.current) {
+		earliest(0)
+	}
+	if !m.coordinator && !m.finding && m.state.inGroup() {
+		earliest(m.findAt)
+	}
+	if t, due := m.heartbeatAt(); due {
+		earliest(t)
+	}
+	if m.cfg.PollGuard && m.state.live() && m.coordinator {
+		earliest(m.pollAt)
+	}
+	return at, ok
+}
+
+// CoordinatorUnsupported answers FindCoordinator: the coordinator was found and
+// cannot be worked with. The membership ends with the error.
+func (m *Member) CoordinatorUnsupported(err error) {
+	m.finding = false
+	m.fail(m.problem(err, "the coordinator cannot be used", "see the cause"), false)
+}
