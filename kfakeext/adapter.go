@@ -1,0 +1,234 @@
+package kfakeext
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/streamsgroup/streamsgroup/coordinator"
+)
+
+// control is the signature of kfake's control functions.
+type control = func(kmsg.Request) (kmsg.Response, error, bool)
+
+// adapter drives the coordinator over a kfake cluster: one control function,
+// one lock, one timer. Every request has the same shape: ask the cluster without
+// the lock; take the lock, decide, append, apply, release; then act on the
+// cluster. kfake runs control functions one at a time, so what only they touch
+// needs no lock.
+type adapter struct {
+	fake      *kfake.Cluster
+	tap       *Tap
+	logger    kgo.Logger
+	authorize func(Caller, kmsg.ACLOperation, kmsg.ACLResourceType, string) bool
+	onEvent   func(coordinator.Event)
+	start     time.Time
+
+	kept       atomic.Bool // KeepControl has been called; it is sticky
+	intercepts atomic.Pointer[[]control]
+	features   features
+	topics     topicCache
+
+	// Of the control function.
+	heartbeatAccess access
+	topicGen        uint64 // grows with every request that may change topics
+	placeGen        uint64 // grows with every hint that coordinators moved
+	creating        creations
+
+	mu     sync.Mutex
+	closed bool
+	core   *coordinator.Coordinator
+	log    recordLog
+	places map[string]*place
+	kinds  map[string]bool // ids of consumer and share groups of kfake
+	timer  timer
+	req    coordinator.Request
+	fx     coordinator.Effects
+	// Movements on behalf of test code, outside of the control function.
+	moved atomic.Uint64
+}
+
+func newAdapter(fake *kfake.Cluster, tap *Tap, cfg *config) (*adapter, error) {
+	core, err := coordinator.New(coordinator.Config{Policy: cfg.policy, Broker: cfg.broker, Assignors: cfg.assignors})
+	if err != nil {
+		return nil, err
+	}
+	a := &adapter{
+		fake:      fake,
+		tap:       tap,
+		logger:    cfg.logger,
+		authorize: cfg.authorize,
+		onEvent:   cfg.onEvent,
+		start:     time.Now(),
+		core:      core,
+		log:       newMemoryLog(),
+		places:    make(map[string]*place),
+		kinds:     make(map[string]bool),
+	}
+	a.topics.init(fake)
+	a.features.reset()
+	return a, nil
+}
+
+// now is the time of the cluster. The monotonic part starts with the adapter.
+func (a *adapter) now() coordinator.Now {
+	now := time.Now()
+	return coordinator.Now{Mono: now.Sub(a.start), WallMillis: now.UnixMilli()}
+}
+
+// control is the control function. It never panics: that would end the process.
+func (a *adapter) control(req kmsg.Request) (resp kmsg.Response, err error, handled bool) { //nolint:revive // kfake's signature
+	if !a.kept.Load() {
+		a.fake.KeepControl()
+		a.kept.Store(true)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			a.logf(kgo.LogLevelError, "request of key %d: panic: %v", req.Key(), p)
+			resp, err, handled = nil, fmt.Errorf("kfakeext: request of key %d: panic: %v", req.Key(), p), true
+		}
+	}()
+	if fns := a.intercepts.Load(); fns != nil {
+		for _, fn := range *fns {
+			if resp, err, handled := fn(req); handled {
+				return resp, err, true
+			}
+		}
+	}
+	return a.route(req)
+}
+
+// route hands a request to whoever answers or prepares it.
+func (a *adapter) route(req kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
+	s := sender{}
+	switch req.(type) {
+	case *kmsg.ProduceRequest, *kmsg.FetchRequest: // the bulk, and none of ours
+		return nil, nil, false
+	default:
+		s.who, s.corr = a.tap.identify(req)
+	}
+	if a.tap.sasl.Load() && !s.authenticated() && !a.harmless(req) {
+		return nil, nil, false // kfake closes the connection
+	}
+	switch r := req.(type) {
+	case *kmsg.StreamsGroupHeartbeatRequest:
+		return a.heartbeat(s, r)
+	case *kmsg.StreamsGroupDescribeRequest:
+		return a.describe(s, r)
+	case *kmsg.StreamsGroupTopologyDescriptionUpdateRequest:
+		return a.topologyDescription(r)
+	case *kmsg.ApiVersionsRequest:
+		a.apiVersions(s, r)
+	case *kmsg.UpdateFeaturesRequest:
+		a.updateFeatures(s, r)
+
+	case *kmsg.MetadataRequest:
+		if r.AllowAutoTopicCreation {
+			a.topicGen++
+		}
+	case *kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest, *kmsg.CreatePartitionsRequest, *kmsg.AlterPartitionAssignmentsRequest:
+		a.topicGen++
+	case *kmsg.FindCoordinatorRequest:
+		a.placeGen++
+
+	case *kmsg.OffsetCommitRequest:
+		return a.offsetCommit(r)
+	case *kmsg.TxnOffsetCommitRequest:
+		return a.txnOffsetCommit(r)
+	case *kmsg.OffsetFetchRequest:
+		return a.offsetFetch(s, r)
+	case *kmsg.OffsetDeleteRequest:
+		a.offsetDelete(r)
+
+	case *kmsg.ListGroupsRequest:
+		a.listGroups(s, r)
+	case *kmsg.DescribeGroupsRequest:
+		a.describeGroups(s, r)
+	case *kmsg.DeleteGroupsRequest:
+		return a.deleteGroups(s, r)
+
+	case *kmsg.IncrementalAlterConfigsRequest:
+		a.incrementalAlterConfigs(s, r)
+	case *kmsg.AlterConfigsRequest:
+		a.alterConfigs(s, r)
+	case *kmsg.DescribeConfigsRequest:
+		a.describeConfigs(s, r)
+	case *kmsg.ListConfigResourcesRequest:
+		a.listConfigResources(s, r)
+
+	case *kmsg.JoinGroupRequest:
+		return a.joinGroup(s, r)
+	case *kmsg.SyncGroupRequest:
+		return a.syncGroup(r)
+	case *kmsg.HeartbeatRequest:
+		return a.classicHeartbeat(r)
+	case *kmsg.LeaveGroupRequest:
+		return a.leaveGroup(r)
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		return a.consumerHeartbeat(r)
+	case *kmsg.ShareGroupHeartbeatRequest:
+		return a.shareHeartbeat(r)
+	}
+	return nil, nil, false
+}
+
+// harmless requests are let through to kfake unchanged in any case, so it does
+// not matter who sends them.
+func (a *adapter) harmless(req kmsg.Request) bool {
+	switch req.(type) {
+	case *kmsg.ApiVersionsRequest, *kmsg.MetadataRequest, *kmsg.FindCoordinatorRequest, *kmsg.OffsetDeleteRequest,
+		*kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest, *kmsg.CreatePartitionsRequest, *kmsg.AlterPartitionAssignmentsRequest:
+		return true
+	}
+	return false
+}
+
+// commit makes a decision durable and then part of the state. The error is that
+// of the log; nothing has happened then. The lock is held.
+func (a *adapter) commit(now coordinator.Now, fx *coordinator.Effects) error {
+	if len(fx.Records) > 0 {
+		if err := a.log.append(fx.Records); err != nil {
+			a.core.Discard(now, fx)
+			return err
+		}
+	}
+	a.core.Apply(now, fx)
+	if a.onEvent != nil {
+		for _, e := range fx.Events {
+			a.onEvent(e)
+		}
+	}
+	return nil
+}
+
+// observe follows requests whose response is edited whatever their version.
+func (a *adapter) observe(who *caller, req kmsg.Request) func(kmsg.Response) {
+	switch r := req.(type) {
+	case *kmsg.SASLHandshakeRequest:
+		return who.conn.handshake(r.Mechanism)
+	case *kmsg.SASLAuthenticateRequest:
+		return who.conn.authenticate(r.SASLAuthBytes)
+	case *kmsg.OffsetDeleteRequest:
+		return a.offsetDeleted(r)
+	}
+	return nil
+}
+
+// stop ends the timer. It may be called from anywhere, any number of times.
+func (a *adapter) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	a.timer.stop()
+}
+
+func (a *adapter) logf(level kgo.LogLevel, format string, args ...any) {
+	if a.logger != nil && level <= a.logger.Level() {
+		a.logger.Log(level, fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,239 @@
+package kfakeext
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/streamsgroup/streamsgroup/coordinator"
+)
+
+const groupType = "streams"
+
+// ListGroups: v0-5 (edited from v3 on)
+//
+// Version notes:
+//   - v4: filter by state
+//   - v5: filter by type
+//
+// kfake lists the group that holds our offsets; ours takes its place. Its
+// filters would decide by the wrong state and type, so all filtering is done
+// here.
+func (a *adapter) listGroups(s sender, req *kmsg.ListGroupsRequest) {
+	if s.who == nil {
+		return
+	}
+	ours := make(map[string]coordinator.Listed)
+	a.mu.Lock()
+	listed := a.core.List()
+	a.mu.Unlock()
+	node := a.fake.CurrentNode()
+	for _, l := range listed {
+		if a.fake.CoordinatorFor(l.Group) == node {
+			ours[l.Group] = l
+		}
+	}
+	states, types := req.StatesFilter, req.TypesFilter
+	req.StatesFilter, req.TypesFilter = nil, nil
+	caller := s.public()
+	s.edit(req, func(resp kmsg.Response) {
+		r, ok := resp.(*kmsg.ListGroupsResponse)
+		if !ok || r.ErrorCode != 0 {
+			return
+		}
+		r.Groups = slices.DeleteFunc(r.Groups, func(g kmsg.ListGroupsResponseGroup) bool {
+			_, mine := ours[g.Group]
+			return mine || !matches(states, g.GroupState) || !matches(types, g.GroupType)
+		})
+		for _, l := range listed {
+			if _, here := ours[l.Group]; !here || !matches(states, stateFilter(l.State)) || !matches(types, groupType) {
+				continue
+			}
+			if a.authorize != nil && !a.authorize(caller, kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeGroup, l.Group) {
+				continue
+			}
+			g := kmsg.NewListGroupsResponseGroup()
+			g.Group, g.ProtocolType, g.GroupState, g.GroupType = l.Group, groupType, l.State.String(), groupType
+			r.Groups = append(r.Groups, g)
+		}
+	})
+}
+
+// stateFilter is the text that a filter has to name: Kafka compares with the
+// name of its constant, not with what it prints.
+func stateFilter(s coordinator.State) string {
+	if s == coordinator.NotReady {
+		return "not_ready"
+	}
+	return s.String()
+}
+
+func matches(filter []string, value string) bool {
+	return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool {
+		return strings.EqualFold(strings.TrimSpace(f), value)
+	})
+}
+
+// DescribeGroups: v0-6 (edited from v5 on). A streams group is no classic
+// group.
+func (a *adapter) describeGroups(s sender, req *kmsg.DescribeGroupsRequest) {
+	ours := make(map[string]bool)
+	for _, group := range req.Groups {
+		if a.owns(group) {
+			ours[group] = true
+		}
+	}
+	if len(ours) == 0 {
+		return
+	}
+	s.edit(req, func(resp kmsg.Response) {
+		r, ok := resp.(*kmsg.DescribeGroupsResponse)
+		if !ok {
+			return
+		}
+		for i := range r.Groups {
+			g := &r.Groups[i]
+			if !ours[g.Group] || g.ErrorCode != 0 && g.ErrorCode != kerr.GroupIDNotFound.Code {
+				continue
+			}
+			operations := g.AuthorizedOperations
+			*g = kmsg.NewDescribeGroupsResponseGroup()
+			g.Group = req.Groups[i]
+			g.State = coordinator.Dead.String()
+			g.AuthorizedOperations = operations
+			if r.Version >= 6 {
+				g.ErrorCode = kerr.GroupIDNotFound.Code
+				g.ErrorMessage = kmsg.StringPtr("group " + g.Group + " is a streams group")
+			}
+		}
+	})
+}
+
+// DeleteGroups: v0-3. Requests before v2 have no identity; one that names a
+// group of ours is answered without kfake.
+func (a *adapter) deleteGroups(s sender, req *kmsg.DeleteGroupsRequest) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
+	codes := make(map[string]int16) // of our groups
+	for _, group := range req.Groups {
+		if _, seen := codes[group]; !seen && a.owns(group) {
+			codes[group] = a.deleteGroup(s, group)
+		}
+		a.mu.Lock()
+		delete(a.kinds, group)
+		a.mu.Unlock()
+	}
+	if len(codes) == 0 {
+		return nil, nil, false
+	}
+	asked := slices.Clone(req.Groups)
+	edit := func(resp kmsg.Response) {
+		r, ok := resp.(*kmsg.DeleteGroupsResponse)
+		if !ok {
+			return
+		}
+		answered := r.Groups
+		r.Groups = make([]kmsg.DeleteGroupsResponseGroup, 0, len(asked))
+		for _, group := range asked {
+			code, mine := codes[group]
+			g := kmsg.NewDeleteGroupsResponseGroup()
+			g.Group, g.ErrorCode = group, code
+			if i := slices.IndexFunc(answered, func(g kmsg.DeleteGroupsResponseGroup) bool { return g.Group == group }); i >= 0 {
+				// kfake has deleted the offsets, or never had any.
+				if !mine || answered[i].ErrorCode != kerr.GroupIDNotFound.Code {
+					g = answered[i]
+				}
+				answered = slices.Delete(answered, i, i+1)
+			} else if !mine {
+				g.ErrorCode = kerr.CoordinatorNotAvailable.Code // ask again
+			}
+			r.Groups = append(r.Groups, g)
+		}
+	}
+	// kfake only sees what it may delete.
+	req.Groups = slices.DeleteFunc(req.Groups, func(group string) bool { return codes[group] != 0 })
+	if len(req.Groups) > 0 && s.edit(req, edit) {
+		return nil, nil, false
+	}
+	if len(req.Groups) > 0 && !slices.ContainsFunc(asked, func(group string) bool { return codes[group] != 0 }) {
+		return nil, nil, false // nothing to add to kfake's response
+	}
+	resp := req.ResponseKind()
+	edit(resp)
+	return resp, nil, true
+}
+
+func (a *adapter) deleteGroup(s sender, group string) int16 {
+	if !a.allowed(s, kmsg.ACLOperationDelete, kmsg.ACLResourceTypeGroup, group) {
+		return kerr.GroupAuthorizationFailed.Code
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.now()
+	code, handled := a.core.Delete(group, &a.fx)
+	if !handled || code != 0 {
+		return code
+	}
+	if err := a.commit(now, &a.fx); err != nil {
+		return kerr.UnknownServerError.Code
+	}
+	a.drop(group)
+	a.arm(now)
+	return 0
+}
+
+// StreamsGroupDescribe: v0-1 (KIP-1071)
+func (a *adapter) describe(s sender, req *kmsg.StreamsGroupDescribeRequest) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
+	if err, refused := a.features.check(req); refused {
+		return nil, err, err != nil
+	}
+	resp := req.ResponseKind().(*kmsg.StreamsGroupDescribeResponse)
+	failed := func(group string, err *kerr.Error) kmsg.StreamsGroupDescribeResponseGroup {
+		g := kmsg.NewStreamsGroupDescribeResponseGroup()
+		g.Group, g.ErrorCode = group, err.Code
+		return g
+	}
+	if a.features.off() {
+		for _, group := range req.Groups {
+			resp.Groups = append(resp.Groups, failed(group, kerr.UnsupportedVersion))
+		}
+		return resp, nil, true
+	}
+	// In Kafka's order: groups that may not be seen, then empty ids, then the
+	// rest.
+	var unauthorized, invalid, rest []kmsg.StreamsGroupDescribeResponseGroup
+	acl := a.access(s)
+	for _, group := range req.Groups {
+		switch {
+		case !a.allowed(s, kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeGroup, group):
+			unauthorized = append(unauthorized, failed(group, kerr.GroupAuthorizationFailed))
+		case group == "":
+			invalid = append(invalid, failed(group, kerr.InvalidGroupID))
+		case !a.coordinates(group):
+			rest = append(rest, failed(group, kerr.NotCoordinator))
+		default:
+			a.mu.Lock()
+			g := a.core.Describe(group, acl)
+			a.mu.Unlock()
+			if req.IncludeAuthorizedOperations && g.ErrorCode == 0 {
+				g.AuthorizedOperations = a.operations(s, group)
+			}
+			rest = append(rest, g)
+		}
+	}
+	resp.Groups = slices.Concat(unauthorized, invalid, rest)
+	return resp, nil, true
+}
+
+// operations is the set of what the sender may do with a group, as bits.
+func (a *adapter) operations(s sender, group string) (bits int32) {
+	for _, op := range []kmsg.ACLOperation{
+		kmsg.ACLOperationRead, kmsg.ACLOperationDelete, kmsg.ACLOperationDescribe,
+		kmsg.ACLOperationDescribeConfigs, kmsg.ACLOperationAlterConfigs,
+	} {
+		if a.allowed(s, op, kmsg.ACLResourceTypeGroup, group) {
+			bits |= 1 << op
+		}
+	}
+	return bits
+}
