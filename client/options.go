@@ -1,0 +1,237 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/streamsgroup/streamsgroup/membership"
+	"github.com/streamsgroup/streamsgroup/topology"
+)
+
+// Opt is an option of [NewMember] and [NewConsumer].
+type Opt interface{ apply(*config) }
+
+type optFunc func(*config)
+
+func (f optFunc) apply(c *config) { f(c) }
+
+type config struct {
+	memberID, processID string
+	instanceID, rackID  string
+	endpoint            *membership.Endpoint
+	tags                map[string]string
+	maxPoll             time.Duration
+	guard               bool
+	backoff, backoffMax time.Duration
+	requestTimeout      time.Duration
+	leaveTimeout        time.Duration
+	leaveMode           membership.LeaveMode
+	onRevoked           func(context.Context, []topology.TaskID) error
+	onAssigned          func(context.Context, Assignment) error
+	onLost              func(context.Context, []topology.TaskID)
+	onEvent             func(membership.Event)
+	offsets             func() (offsets, ends map[topology.TaskID]int64)
+	logger              kgo.Logger
+	kgoOpts             []kgo.Opt
+	kgoOptsGiven        bool
+	errs                []error
+}
+
+func defaults() config {
+	return config{
+		maxPoll: 5 * time.Minute, backoff: 100 * time.Millisecond, backoffMax: time.Second,
+		requestTimeout: 30 * time.Second, leaveTimeout: 10 * time.Second,
+		tags: map[string]string{}, logger: nopLogger{},
+	}
+}
+
+// OptionError is an option with a value that cannot be used.
+type OptionError struct{ Option, Value, Reason string }
+
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("client: option %s(%s): %s", e.Option, e.Value, e.Reason)
+}
+
+func (c *config) bad(option, value, reason string) {
+	c.errs = append(c.errs, &OptionError{option, value, reason})
+}
+
+func (c *config) positive(option string, d time.Duration) time.Duration {
+	if d <= 0 {
+		c.bad(option, d.String(), "want a time above 0")
+	}
+	return d
+}
+
+// Assignment is what a member is to run from now on: complete sets, not a
+// difference.
+type Assignment struct {
+	Active, Standby, Warmup []topology.TaskID
+	// Ready is whether the group processes. While it is false neither process nor
+	// restore: topics are missing or the assignment is delayed. Another call comes
+	// when it changes.
+	Ready bool
+	// Epoch is the member epoch.
+	Epoch int32
+}
+
+// InstanceID makes the member static: its tasks wait for its return until the
+// session time-out. Needs a broker that supports it (Kafka 4.4).
+func InstanceID(id string) Opt {
+	return optFunc(func(c *config) {
+		if c.instanceID = id; strings.TrimSpace(id) == "" {
+			c.bad("InstanceID", fmt.Sprintf("%q", id), "want an id, or leave the option out")
+		}
+	})
+}
+
+// RackID tells the coordinator where the member runs.
+func RackID(id string) Opt {
+	return optFunc(func(c *config) {
+		if c.rackID = id; strings.TrimSpace(id) == "" {
+			c.bad("RackID", fmt.Sprintf("%q", id), "want an id, or leave the option out")
+		}
+	})
+}
+
+// ProcessID names the process: members with one id share a disk, and never hold
+// the same task twice. The default is a fresh random UUID. Keep it across restarts
+// if the process keeps its state.
+func ProcessID(id string) Opt {
+	return optFunc(func(c *config) {
+		if c.processID = id; strings.TrimSpace(id) == "" {
+			c.bad("ProcessID", fmt.Sprintf("%q", id), "want an id, or leave the option out")
+		}
+	})
+}
+
+// UserEndpoint is where this process answers interactive queries. It is told to
+// the other members.
+func UserEndpoint(host string, port uint16) Opt {
+	return optFunc(func(c *config) {
+		if host == "" || port == 0 {
+			c.bad("UserEndpoint", fmt.Sprintf("%q, %d", host, port), "want a host and a port")
+		}
+		c.endpoint = &membership.Endpoint{Host: host, Port: port}
+	})
+}
+
+// ClientTag adds a tag for the rack-aware placement of standbys (group config
+// streams.rack.aware.assignment.tags).
+func ClientTag(key, value string) Opt {
+	return optFunc(func(c *config) {
+		if strings.TrimSpace(key) == "" || strings.TrimSpace(value) == "" {
+			c.bad("ClientTag", fmt.Sprintf("%q, %q", key, value), "want a key and a value")
+		}
+		c.tags[key] = value
+	})
+}
+
+// MaxPollInterval is how long the application may take between two calls of Poll
+// or [Member.Polled], and how long the coordinator waits for it to give up tasks:
+// it is sent as the rebalance time-out. The default is 5 minutes. Whether the
+// member leaves when it is exceeded is up to [PollGuard].
+func MaxPollInterval(d time.Duration) Opt {
+	return optFunc(func(c *config) {
+		if c.maxPoll = d; d < time.Millisecond || d.Milliseconds() > 1<<31-1 {
+			c.bad("MaxPollInterval", d.String(), "want at least a millisecond and at most 24 days")
+		}
+	})
+}
+
+// PollGuard makes the member leave when the application does not come round within
+// the max poll interval, and join again when it does. It is on by default for a
+// Consumer and off for a Member, which has no loop of its own to watch.
+func PollGuard(on bool) Opt { return optFunc(func(c *config) { c.guard = on }) }
+
+// RetryBackoff bounds the exponential back-off of heartbeats and coordinator
+// look-ups: 100 ms and 1 s by default, with a jitter of 20 %.
+func RetryBackoff(base, limit time.Duration) Opt {
+	return optFunc(func(c *config) {
+		c.backoff, c.backoffMax = c.positive("RetryBackoff", base), c.positive("RetryBackoff", limit)
+	})
+}
+
+// RequestTimeout is how long an answer to a heartbeat is waited for: 30 s by
+// default.
+func RequestTimeout(d time.Duration) Opt {
+	return optFunc(func(c *config) { c.requestTimeout = c.positive("RequestTimeout", d) })
+}
+
+// LeaveTimeout bounds what happens after the context of Run has ended: revoke,
+// commit, leave. The default is 10 s.
+func LeaveTimeout(d time.Duration) Opt {
+	return optFunc(func(c *config) { c.leaveTimeout = c.positive("LeaveTimeout", d) })
+}
+
+// LeaveWith says how to leave at the end. The default leaves for good as a dynamic
+// member and for a moment as a static one.
+func LeaveWith(mode membership.LeaveMode) Opt {
+	return optFunc(func(c *config) { c.leaveMode = mode })
+}
+
+// OnTasksRevoked is called with active tasks to give up: finish and commit their
+// work before you return; the coordinator hears of it afterwards. It runs on the
+// member's callback goroutine (for a Consumer: inside Poll), may block up to the
+// max poll interval while heartbeats go on, and ctx ends when the member does. An
+// error ends the member.
+func OnTasksRevoked(fn func(ctx context.Context, active []topology.TaskID) error) Opt {
+	return optFunc(func(c *config) { c.onRevoked = fn })
+}
+
+// OnTasksAssigned is called with all tasks to run from now on. It runs where
+// OnTasksRevoked does, and always after it. An error ends the member.
+func OnTasksAssigned(fn func(ctx context.Context, a Assignment) error) Opt {
+	return optFunc(func(c *config) { c.onAssigned = fn })
+}
+
+// OnTasksLost is called with active tasks that belong to somebody else by now:
+// drop them without committing. It runs where OnTasksRevoked does.
+func OnTasksLost(fn func(ctx context.Context, active []topology.TaskID)) Opt {
+	return optFunc(func(c *config) { c.onLost = fn })
+}
+
+// OnEvent is called with what changes, in order, from the goroutine of Run. It must
+// not block and must not call the member.
+func OnEvent(fn func(membership.Event)) Opt { return optFunc(func(c *config) { c.onEvent = fn }) }
+
+// TaskOffsets is asked before each heartbeat for the sums of changelog offsets and
+// ends of the tasks whose state is on this process, active tasks that have caught
+// up left out. It must be quick and may not change the maps afterwards.
+func TaskOffsets(fn func() (offsets, ends map[topology.TaskID]int64)) Opt {
+	return optFunc(func(c *config) { c.offsets = fn })
+}
+
+// WithLogger logs what happens. The default logs nothing.
+func WithLogger(l kgo.Logger) Opt {
+	return optFunc(func(c *config) {
+		if c.logger = l; l == nil {
+			c.logger = nopLogger{}
+		}
+	})
+}
+
+// KgoOpts are the options of the clients that a Consumer builds: seed brokers,
+// security, producer settings. Options that choose what to consume (group, topics,
+// partitions, patterns) are refused: the tasks do that.
+func KgoOpts(opts ...kgo.Opt) Opt {
+	return optFunc(func(c *config) { c.kgoOpts, c.kgoOptsGiven = append(c.kgoOpts, opts...), true })
+}
+
+func (c *config) core(group string, topo *topology.Topology, jitter func() float64) membership.Config {
+	return membership.Config{
+		Group: group, MemberID: c.memberID, InstanceID: c.instanceID, RackID: c.rackID, ProcessID: c.processID,
+		Endpoint: c.endpoint, ClientTags: maps.Clone(c.tags), Topology: topo,
+		MaxPollInterval: c.maxPoll, PollGuard: c.guard, RetryBackoff: c.backoff, RetryBackoffMax: c.backoffMax, Jitter: jitter,
+	}
+}
+
+type nopLogger struct{}
+
+func (nopLogger) Level() kgo.LogLevel              { return kgo.LogLevelNone }
+func (nopLogger) Log(kgo.LogLevel, string, ...any) {}

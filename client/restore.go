@@ -1,0 +1,115 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/streamsgroup/streamsgroup/topology"
+)
+
+// RestoreChangelog reads the task's partition of each changelog of its subtopology,
+// from the start to the end as it is now, and calls fn for every record of a
+// committed or no transaction. Use it inside the callback for assigned tasks: the
+// former owner has given the task up by then, so the end stands still. It uses a
+// client of its own and ends early with fn's error or ctx's.
+func (c *Consumer) RestoreChangelog(ctx context.Context, task topology.TaskID, fn func(*kgo.Record) error) error {
+	topics := c.topo.Changelogs(task.Subtopology)
+	if len(topics) == 0 {
+		return nil
+	}
+	left, err := c.ends(ctx, topics, task.Partition)
+	if err != nil {
+		return err
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	from := map[string]map[int32]kgo.Offset{}
+	for topic, r := range left {
+		from[topic] = map[int32]kgo.Offset{task.Partition: kgo.NewOffset().At(r.start)}
+	}
+	// Transaction markers take offsets: without them the end might never be seen.
+	cl, err := kgo.NewClient(append(slices.Clone(c.opts), kgo.ConsumePartitions(from), kgo.KeepControlRecords(),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(fetchMaxWait))...)
+	if err != nil {
+		return fmt.Errorf("client: restore of task %s: %w", task, err)
+	}
+	defer cl.Close()
+	for len(left) > 0 {
+		fetches := cl.PollFetches(ctx)
+		if err := fetches.Err0(); err != nil && (ctx.Err() != nil || errors.Is(err, kgo.ErrClientClosed)) {
+			return fmt.Errorf("client: restore of task %s: %w", task, err)
+		}
+		for it := fetches.RecordIter(); !it.Done(); {
+			r := it.Next()
+			if !r.Attrs.IsControl() && r.Offset < left[r.Topic].end {
+				if err := fn(r); err != nil {
+					return err
+				}
+			}
+			if want, ok := left[r.Topic]; ok && r.Offset+1 >= want.end {
+				delete(left, r.Topic)
+			}
+		}
+		var failed error
+		fetches.EachError(func(topic string, partition int32, err error) {
+			failed = fmt.Errorf("client: restore of task %s from %s-%d: %w", task, topic, partition, err)
+		})
+		if failed != nil {
+			return failed
+		}
+	}
+	return nil
+}
+
+type offsetRange struct{ start, end int64 }
+
+// ends are the ranges of the changelog partitions that hold something.
+func (c *Consumer) ends(ctx context.Context, topics []string, partition int32) (map[string]offsetRange, error) {
+	out := map[string]offsetRange{}
+	for _, topic := range topics {
+		start, err := c.listOffset(ctx, topic, partition, -2)
+		if err != nil {
+			return nil, err
+		}
+		end, err := c.listOffset(ctx, topic, partition, -1)
+		if err != nil {
+			return nil, err
+		}
+		if start < end {
+			out[topic] = offsetRange{start, end}
+		}
+	}
+	return out, nil
+}
+
+// listOffset asks for the first (-2) or the next committed offset (-1).
+func (c *Consumer) listOffset(ctx context.Context, topic string, partition int32, at int64) (int64, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID, req.IsolationLevel = -1, 1
+	rt := kmsg.NewListOffsetsRequestTopic()
+	rt.Topic = topic
+	rp := kmsg.NewListOffsetsRequestTopicPartition()
+	rp.Partition, rp.Timestamp = partition, at
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	resp, err := req.RequestWith(ctx, c.cl)
+	if err != nil {
+		return 0, fmt.Errorf("client: offsets of %s-%d: %w", topic, partition, err)
+	}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return 0, fmt.Errorf("client: offsets of %s-%d: %w", topic, partition, err)
+			}
+			return p.Offset, nil
+		}
+	}
+	return 0, fmt.Errorf("client: offsets of %s-%d: the broker's answer is empty", topic, partition)
+}
