@@ -83,6 +83,9 @@ func (a *adapter) now() coordinator.Now {
 
 // control is the control function. It never panics: that would end the process.
 func (a *adapter) control(req kmsg.Request) (resp kmsg.Response, err error, handled bool) { //nolint:revive // kfake's signature
+	if _, ok := req.(*kmsg.StreamsGroupHeartbeatRequest); ok {
+		growStack(false)
+	}
 	if !a.kept.Load() {
 		a.fake.KeepControl()
 		a.kept.Store(true)

@@ -61,7 +61,7 @@ func BenchmarkPipe(b *testing.B) {
 	steady.Version = 1
 	run := func(b *testing.B, conn net.Conn) {
 		b.Helper()
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		frame := formatter.AppendRequest(nil, steady, 1)
 		r := &raw{Conn: conn}
 		b.ReportAllocs()
@@ -79,7 +79,7 @@ func BenchmarkPipe(b *testing.B) {
 		canned := steady.ResponseKind().(*kmsg.StreamsGroupHeartbeatResponse)
 		canned.MemberID, canned.MemberEpoch, canned.HeartbeatIntervalMillis = "m1", 2, 5000
 		kept := false
-		fake.ControlKey(88, func(kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
+		fake.ControlKey(88, func(kmsg.Request) (kmsg.Response, error, bool) {
 			if !kept {
 				fake.KeepControl()
 				kept = true
@@ -121,7 +121,7 @@ func BenchmarkTCP(b *testing.B) {
 				for i := range conns {
 					conn, err := net.Dial("tcp", cl.Addrs()[0])
 					require.NoError(b, err)
-					defer conn.Close()
+					defer func() { _ = conn.Close() }()
 					conns[i] = &raw{Conn: conn}
 				}
 				var frames [][]byte
@@ -205,18 +205,18 @@ func steadyConsumers(b *testing.B, conns []*raw, members int) [][]byte {
 		}
 	}
 	for i := range members {
-		send(i, consumerBeat("g", fmt.Sprintf("m%04d", i), 0))
+		send(i, consumerBeat(fmt.Sprintf("m%04d", i), 0))
 	}
 	for range 4 {
 		for i := range members {
-			req := consumerBeat("g", fmt.Sprintf("m%04d", i), epochs[i])
+			req := consumerBeat(fmt.Sprintf("m%04d", i), epochs[i])
 			req.RebalanceTimeoutMillis, req.Topics = -1, owned[i]
 			send(i, req)
 		}
 	}
 	frames := make([][]byte, members)
 	for i := range frames {
-		req := consumerBeat("g", fmt.Sprintf("m%04d", i), epochs[i])
+		req := consumerBeat(fmt.Sprintf("m%04d", i), epochs[i])
 		req.Version, req.RebalanceTimeoutMillis = 1, -1
 		frames[i] = formatter.AppendRequest(nil, req, int32(i))
 	}

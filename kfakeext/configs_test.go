@@ -105,8 +105,9 @@ func TestGroupConfigs(t *testing.T) {
 		require.NoError(w, w.cl.SetGroupConfig("never.seen", map[string]string{"streams.heartbeat.interval.ms": "100"}))
 		list := kmsg.NewPtrListConfigResourcesRequest()
 		list.ResourceTypes = []int8{int8(group)}
-		var names []string
-		for _, r := range w.ask(0, list).(*kmsg.ListConfigResourcesResponse).ConfigResources {
+		listed := w.ask(0, list).(*kmsg.ListConfigResourcesResponse).ConfigResources
+		names := make([]string, 0, len(listed))
+		for _, r := range listed {
 			names = append(names, r.Name)
 		}
 		assert.ElementsMatch(w, []string{"g", "never.seen"}, names)

@@ -90,7 +90,7 @@ func (c *creations) add(topic string, f failure) {
 			topic string
 			until time.Duration
 		}
-		var all []entry
+		all := make([]entry, 0, len(c.failed))
 		for t, f := range c.failed {
 			all = append(all, entry{t, f.until})
 		}

@@ -27,6 +27,7 @@ func (w *wire) advertised() map[int16]int16 {
 }
 
 func TestAdvertisedVersionsUnderCaps(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		cap  *kversion.Versions

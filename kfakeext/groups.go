@@ -119,9 +119,7 @@ func (a *adapter) deleteGroups(s sender, req *kmsg.DeleteGroupsRequest) (kmsg.Re
 		if _, seen := codes[group]; !seen && a.owns(group) {
 			codes[group] = a.deleteGroup(s, group)
 		}
-		a.mu.Lock()
-		delete(a.kinds, group)
-		a.mu.Unlock()
+		a.forgetKind(group)
 	}
 	if len(codes) == 0 {
 		return nil, nil, false

@@ -60,9 +60,10 @@ func joinClassic(group string) *kmsg.JoinGroupRequest {
 	return req
 }
 
-func consumerBeat(group, member string, epoch int32) *kmsg.ConsumerGroupHeartbeatRequest {
+// consumerBeat is a heartbeat of a consumer group with the id g.
+func consumerBeat(member string, epoch int32) *kmsg.ConsumerGroupHeartbeatRequest {
 	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
-	req.Group, req.MemberID, req.MemberEpoch = group, member, epoch
+	req.Group, req.MemberID, req.MemberEpoch = "g", member, epoch
 	if epoch == 0 {
 		req.RebalanceTimeoutMillis = 10_000
 		req.SubscribedTopicNames, req.Topics = []string{"foo"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
@@ -72,6 +73,7 @@ func consumerBeat(group, member string, epoch int32) *kmsg.ConsumerGroupHeartbea
 
 // One group of each kind that kfake knows, and a join that meets it.
 func TestGJoinMeetsGroupsOfOtherKinds(t *testing.T) {
+	t.Parallel()
 	t.Run("G-14 offsets only", func(t *testing.T) {
 		inBubble(t, func(w *wire) {
 			code(w.T, nil, w.commit("g", "", -1, 9, "foo", 0))
@@ -102,9 +104,9 @@ func TestGJoinMeetsGroupsOfOtherKinds(t *testing.T) {
 	})
 	t.Run("G-04 consumer group", func(t *testing.T) {
 		inBubble(t, func(w *wire) {
-			code(w.T, nil, w.home("g", consumerBeat("g", "c1", 0)).(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode)
+			code(w.T, nil, w.home("g", consumerBeat("c1", 0)).(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode)
 			w.fails(kerr.GroupIDNotFound, join("g", "m1", "foo"))
-			code(w.T, nil, w.home("g", consumerBeat("g", "c1", -1)).(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode)
+			code(w.T, nil, w.home("g", consumerBeat("c1", -1)).(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode)
 			require.Empty(w, w.cl.GroupInfo("g").Members)
 			w.fails(kerr.GroupIDNotFound, join("g", "m1", "foo"))
 			code(w.T, nil, w.delete("g")[0])
@@ -139,6 +141,7 @@ func (w *wire) classicMember(group string) string {
 }
 
 func TestGOtherKindsMeetAStreamsGroup(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		empty bool
@@ -150,7 +153,7 @@ func TestGOtherKindsMeetAStreamsGroup(t *testing.T) {
 					w.ok(beat("g", "m1", -1))
 				}
 				for _, epoch := range []int32{0, 1, -1} { // G-06
-					code(w.T, kerr.GroupIDNotFound, w.home("g", consumerBeat("g", "c1", epoch)).(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode)
+					code(w.T, kerr.GroupIDNotFound, w.home("g", consumerBeat("c1", epoch)).(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode)
 				}
 				code(w.T, kerr.GroupIDNotFound, w.home("g", shareBeat("g")).(*kmsg.ShareGroupHeartbeatResponse).ErrorCode)
 
@@ -307,8 +310,8 @@ func TestLoadedGroupsOfOtherKinds(t *testing.T) {
 	dir := t.TempDir()
 	cl := kfakeext.Start(t, kfakeext.Topic("foo", 1), kfakeext.DataDir(dir))
 	w := connect(t, cl)
-	code(t, nil, w.home("g", consumerBeat("g", "c1", 0)).(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode)
-	code(t, nil, w.home("g", consumerBeat("g", "c1", -1)).(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode)
+	code(t, nil, w.home("g", consumerBeat("c1", 0)).(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode)
+	code(t, nil, w.home("g", consumerBeat("c1", -1)).(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode)
 	code(t, nil, w.commit("offsets", "", -1, 9, "foo", 0))
 	w.client.Close()
 	cl.Close()

@@ -25,6 +25,7 @@ func twoEpochs(w *wire) {
 }
 
 func TestOCommit(t *testing.T) {
+	t.Parallel()
 	for _, version := range []int16{9, 10} {
 		inner := func(w *wire) {
 			code(w.T, kerr.GroupIDNotFound, w.commit("g", "m1", 5, 9, "foo", 0))   // O-18

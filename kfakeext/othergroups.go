@@ -94,6 +94,22 @@ func (a *adapter) shareHeartbeat(req *kmsg.ShareGroupHeartbeatRequest) (kmsg.Res
 	return resp, nil, true
 }
 
+// forgetKind is for a group that is about to be deleted, unless it has members.
+func (a *adapter) forgetKind(group string) {
+	a.mu.Lock()
+	noted := a.kinds[group]
+	a.mu.Unlock()
+	if !noted {
+		return
+	}
+	if info := a.fake.GroupInfo(group); info != nil && len(info.Members) > 0 {
+		return
+	}
+	a.mu.Lock()
+	delete(a.kinds, group)
+	a.mu.Unlock()
+}
+
 // noteKind remembers that kfake is about to make a consumer group of an id:
 // unless there is a classic group with members, any heartbeat does that, and the
 // group stays one until it is deleted.

@@ -148,12 +148,15 @@ func (a *adapter) required(group string, t *kmsg.StreamsGroupHeartbeatRequestTop
 // tells members and epoch of a group, but not its type.
 func (a *adapter) existing(group string) coordinator.GroupKind {
 	info := a.fake.GroupInfo(group)
+	a.mu.Lock()
+	other := a.kinds[group]
+	if info == nil {
+		delete(a.kinds, group)
+	}
+	a.mu.Unlock()
 	if info == nil {
 		return coordinator.NoGroup
 	}
-	a.mu.Lock()
-	other := a.kinds[group]
-	a.mu.Unlock()
 	switch {
 	case other || info.Commits == nil: // only share groups have no commits at all
 		return coordinator.OtherGroup

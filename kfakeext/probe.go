@@ -26,7 +26,7 @@ func (a *adapter) probe(addrs []string) error {
 			return fmt.Errorf("kfakeext: %w: open the cluster's listeners through the tap (kfake.ListenFn)", err)
 		}
 		err = a.ask(conn, versions, list)
-		conn.Close()
+		_ = conn.Close()
 		if err != nil {
 			return fmt.Errorf("kfakeext: cannot learn the cluster's features from %s: %w: if it uses kfake.TLS, use Tap.ServeTLS in its place", addr, err)
 		}

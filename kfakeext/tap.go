@@ -254,7 +254,7 @@ func (l *tapListener) pump() {
 		select {
 		case l.conns <- conn:
 		case <-l.closed:
-			conn.Close()
+			_ = conn.Close()
 			return
 		}
 	}

@@ -1,10 +1,11 @@
 package kfakeext
 
 import (
-	"bufio"
 	"encoding/binary"
 	"io"
+	"math"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -15,7 +16,7 @@ const (
 	// readBuffer holds a small request as a whole.
 	readBuffer = 4 << 10
 	// maxFrame is Kafka's socket.request.max.bytes. Requests that carry an
-	// identity are buffered, so they may not be larger.
+	// identity are collected in memory, so they may not be larger.
 	maxFrame = 100 << 20
 )
 
@@ -28,12 +29,17 @@ type tapConn struct {
 	host string
 
 	// Of the reading goroutine.
-	in      *bufio.Reader
-	stream  int64  // bytes of the current frame that pass unseen
-	pending []byte // bytes of the current frame that were changed
-	frame   []byte // buffer behind pending
-	opaque  atomic.Bool
-	who     *caller
+	in       []byte // received, not looked at
+	buf      []byte // behind in
+	stream   int64  // bytes of the current frame that pass as they are
+	want     int    // size of the current frame while it is collected, or 0
+	frame    []byte // the collected frame
+	pending  []byte // what is left of it to be read
+	observed bool   // whether the current frame is shown to the adapter
+	err      error  // returned when all has been read
+	who      *caller
+
+	opaque atomic.Bool // TLS that we cannot read
 
 	// Guarded by tap.callersMu.
 	callers   []uint64
@@ -59,7 +65,7 @@ func newTapConn(t *Tap, conn net.Conn) *tapConn {
 		Conn: conn,
 		tap:  t,
 		host: peerHost(conn.RemoteAddr()),
-		in:   bufio.NewReaderSize(conn, readBuffer),
+		buf:  make([]byte, readBuffer),
 	}
 }
 
@@ -72,84 +78,161 @@ func peerHost(addr net.Addr) string {
 	return "/127.0.0.1"
 }
 
+// Read is called by kfake on a new goroutine for each frame. It waits for the
+// peer in its own frame and not further down, so that the small stack of that
+// goroutine suffices.
 func (c *tapConn) Read(p []byte) (int, error) {
-	for len(p) > 0 {
+	for {
+		n, room := c.deliver(p)
+		if n > 0 || len(p) == 0 {
+			return n, nil
+		}
+		if c.err != nil {
+			if !c.remains() {
+				return 0, c.err
+			}
+			continue
+		}
+		n, err := c.Conn.Read(room)
+		if &room[0] == &p[0] {
+			c.stream -= int64(n)
+			return n, err
+		}
+		c.received(n, err)
+	}
+}
+
+// deliver copies what may be read by now. If there is nothing, then room is
+// where more bytes have to go: p itself, or a buffer.
+func (c *tapConn) deliver(p []byte) (n int, room []byte) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
 		switch {
 		case len(c.pending) > 0:
 			n := copy(p, c.pending)
 			c.pending = c.pending[n:]
 			return n, nil
 		case c.stream > 0:
-			n, err := c.in.Read(p[:min(int64(len(p)), c.stream)])
-			c.stream -= int64(n)
-			return n, err
-		case c.opaque.Load():
-			return c.in.Read(p)
-		}
-		if err := c.next(); err != nil {
-			return 0, err
+			p = p[:min(int64(len(p)), c.stream)]
+			if len(c.in) > 0 {
+				n := copy(p, c.in)
+				c.in = c.in[n:]
+				c.stream -= int64(n)
+				return n, nil
+			}
+			if len(p) >= len(c.buf) {
+				return 0, p
+			}
+			return 0, c.buf
+		case c.want > 0:
+			if room := c.collect(); room != nil {
+				return 0, room
+			}
+		default:
+			need := c.inspect()
+			if c.err != nil {
+				return 0, nil
+			}
+			if need > 0 {
+				// Make room behind what is there already.
+				have := copy(c.buf, c.in)
+				c.in = c.buf[:have]
+				return 0, c.buf[have:]
+			}
 		}
 	}
-	return 0, nil
 }
 
-// next looks at the frame that starts now and decides how it passes.
-func (c *tapConn) next() error {
-	start, err := c.in.Peek(4)
-	if err != nil {
-		return c.rest(err)
+// received takes note of bytes that went into a buffer.
+func (c *tapConn) received(n int, err error) {
+	if c.want > 0 {
+		c.frame = c.frame[:len(c.frame)+n]
+	} else {
+		c.in = c.buf[:len(c.in)+n]
 	}
-	if start[0] == 0x16 && start[1] == 0x03 { // a TLS record: kfake's own TLS
+	if err != nil {
+		c.err = err
+	}
+}
+
+// remains lets what is left of a broken frame pass.
+func (c *tapConn) remains() bool {
+	switch {
+	case c.want > 0 && len(c.frame) > 0:
+		c.pending, c.want = c.frame, 0
+	case len(c.in) > 0:
+		c.stream = int64(len(c.in))
+	default:
+		return false
+	}
+	return true
+}
+
+// refuse ends the connection.
+func (c *tapConn) refuse() int {
+	c.in, c.err = nil, io.EOF
+	return 0
+}
+
+// inspect looks at the frame that starts now and decides how it passes. It
+// returns how many bytes it needs to see for that, 0 once it has decided.
+func (c *tapConn) inspect() (need int) {
+	if c.opaque.Load() {
+		c.stream = math.MaxInt64
+		return 0
+	}
+	if len(c.in) < 4 {
+		return 4
+	}
+	if c.in[0] == 0x16 && c.in[1] == 0x03 { // a TLS record: kfake's own TLS
 		c.opaque.Store(true)
 		c.tap.unread.Store(true)
-		return nil
+		return 0
 	}
-	size := int64(int32(binary.BigEndian.Uint32(start)))
+	size := int64(int32(binary.BigEndian.Uint32(c.in)))
 	if size < 0 {
-		return io.EOF // kfake would allocate up to 4 GiB; Kafka closes, too
+		return c.refuse() // kfake would allocate up to 4 GiB; Kafka closes, too
 	}
-	c.stream = 4 + size
 	if size < headerSize {
-		c.answerable()
-		return nil // kfake finds it invalid and closes
+		c.pass(size)
+		return 0 // kfake finds it invalid and closes
 	}
-	start, err = c.in.Peek(4 + headerSize)
-	if err != nil {
-		return c.rest(err)
+	if len(c.in) < 4+headerSize {
+		return 4 + headerSize
 	}
-	key := int16(binary.BigEndian.Uint16(start[4:]))
-	version := int16(binary.BigEndian.Uint16(start[6:]))
+	key := int16(binary.BigEndian.Uint16(c.in[4:]))
+	version := int16(binary.BigEndian.Uint16(c.in[6:]))
 	info := lookupKey(key)
 	if !info.known {
-		return io.EOF // kfake would panic
+		return c.refuse() // kfake would panic
 	}
 	mark := c.tap.marks(key) && info.flexible(version) && version <= info.maxVersion
-	observe := observed(key) && version <= info.maxVersion
+	c.observed = observed(key) && version <= info.maxVersion
 	switch {
-	case !mark && !observe:
-		c.answerable()
-		return nil
+	case !mark && !c.observed:
+		c.pass(size)
+		return 0
 	case size > maxFrame:
-		return io.EOF // must not pass unmarked
+		return c.refuse() // must not pass unmarked
 	case key == kmsg.StreamsGroupHeartbeat.Int16() && 4+size <= readBuffer:
-		frame, err := c.in.Peek(int(4 + size))
-		if err != nil {
-			return c.rest(err)
+		if int64(len(c.in)) < 4+size {
+			return int(4 + size)
 		}
-		if c.claim(frame[4:]) {
-			return nil
+		if c.claim(c.in[4 : 4+size]) {
+			c.stream = 4 + size
+			return 0
 		}
 	}
-	return c.take(int(size), observe)
+	c.want, c.frame = int(4+size), c.frame[:0]
+	return 0
 }
 
-// rest lets what is left of a broken frame pass, then fails.
-func (c *tapConn) rest(err error) error {
-	if n := c.in.Buffered(); n > 0 {
-		c.stream = int64(n)
-		return nil
-	}
-	return err
+// pass lets a request pass unseen.
+func (c *tapConn) pass(size int64) {
+	c.stream = 4 + size
+	c.answerable()
 }
 
 // answerable counts a request that passes unseen.
@@ -179,24 +262,21 @@ func (c *tapConn) claim(frame []byte) bool {
 	return true
 }
 
-// take reads a frame into memory and marks it.
-func (c *tapConn) take(size int, observe bool) error {
-	total := 4 + size
-	if cap(c.frame) < total+identitySize+8 {
-		c.frame = make([]byte, 0, total+total/4+identitySize+8)
+// collect moves received bytes into the frame, and marks it when it is complete.
+// Until then it returns the room for more. The room grows with what arrives, not
+// with what was announced.
+func (c *tapConn) collect() (room []byte) {
+	n := min(len(c.in), c.want-len(c.frame))
+	c.frame = append(c.frame, c.in[:n]...)
+	c.in = c.in[n:]
+	if missing := c.want - len(c.frame); missing > 0 {
+		c.frame = slices.Grow(c.frame, min(missing, max(len(c.frame), readBuffer)))
+		return c.frame[len(c.frame):min(cap(c.frame), c.want)]
 	}
-	c.frame = c.frame[:total]
-	c.stream = 0
-	if n, err := io.ReadFull(c.in, c.frame); err != nil {
-		if err == io.ErrUnexpectedEOF {
-			c.pending = c.frame[:n]
-			return nil
-		}
-		return err
-	}
+	c.want = 0
 	c.answerable()
 	if h, ok := parseHeader(c.frame[4:]); ok {
-		c.frame = c.mark(c.frame, h, observe)
+		c.frame = c.mark(c.frame, h, c.observed)
 	}
 	binary.BigEndian.PutUint32(c.frame, uint32(len(c.frame)-4))
 	c.pending = c.frame
