@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/streamsgroup/streamsgroup/membership"
@@ -255,10 +256,12 @@ func (c *Consumer) fetch(ctx context.Context) (Fetches, error) {
 	}
 	c.interrupt = cancel
 	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.interrupt = nil
+		c.mu.Unlock()
+	}()
 	fetches := c.cl.PollFetches(ctx)
-	c.mu.Lock()
-	c.interrupt = nil
-	c.mu.Unlock()
 	if fetches.IsClientClosed() {
 		<-c.ended
 		return nil, c.endErr
@@ -276,13 +279,27 @@ func (c *Consumer) fetch(ctx context.Context) (Fetches, error) {
 	}
 	slices.SortFunc(out, func(a, b TaskRecords) int { return a.Task.Compare(b.Task) })
 	var failed error
+	pause := false
 	fetches.EachError(func(topic string, partition int32, err error) {
-		if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		switch {
+		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		case kerr.IsRetriable(err):
+			// kgo goes on trying. A topic that was deleted, for example, is the
+			// coordinator's business: it takes the task away.
+			c.member.log(kgo.LogLevelWarn, "cannot fetch", "topic", topic, "partition", partition, "err", err)
+			pause = true
+		default:
 			failed = fmt.Errorf("client: fetch of %s-%d: %w", topic, partition, err)
 		}
 	})
 	if len(out) > 0 {
 		return out, nil // an error that lasts comes again
+	}
+	if pause {
+		select {
+		case <-ctx.Done():
+		case <-time.After(fetchRetry):
+		}
 	}
 	return nil, failed
 }

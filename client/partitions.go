@@ -119,6 +119,12 @@ func (c *Consumer) loadTopics(ctx context.Context, topics []string) error {
 				}
 				continue
 			}
+			if known, ok := c.topics[*t.Topic]; ok && known.id != t.TopicID {
+				// The topic was deleted and created again: kgo would go on asking for
+				// the old one.
+				delete(c.consuming, *t.Topic)
+				c.cl.PurgeTopicsFromConsuming(*t.Topic)
+			}
 			c.topics[*t.Topic] = topicInfo{id: t.TopicID, partitions: int32(len(t.Partitions))}
 		}
 		if failed == nil {

@@ -21,6 +21,7 @@ type application struct {
 	// membersTell is whether the members' own events are printed: where the
 	// coordinator is not ours, nobody else can say why tasks move.
 	membersTell bool
+	played      bool // the text was counted to the end
 
 	linesPartitions              int
 	linesTopic, repartitionTopic string

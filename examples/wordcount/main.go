@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/streamsgroup/streamsgroup/kfakeext"
 )
 
 func main() {
@@ -34,6 +36,7 @@ type options struct {
 	seed    uint64
 	feed    time.Duration
 	keep    bool
+	cluster []kfakeext.Opt // more options for the embedded broker, for tests
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {

@@ -61,6 +61,7 @@ func wordcount(ctx context.Context, o options, out io.Writer) error {
 	if err := app.play(ctx, lines, chooseMoments(o.seed), o.feed); err != nil {
 		return err
 	}
+	app.played = true
 
 	got, err := readCounts(ctx, app.kgoOpts, app.countsTopic)
 	if err != nil {
@@ -106,12 +107,12 @@ func prepare(ctx context.Context, o options, acc *account) (*application, func()
 		}
 		acc.sayf("wordcount", "brokers %v, group %s, seed %d", o.brokers, app.group, o.seed)
 	} else {
-		cluster, err := kfakeext.NewCluster(
+		cluster, err := kfakeext.NewCluster(append([]kfakeext.Opt{
 			kfakeext.Nodes(1),
 			kfakeext.BrokerConfig("group.streams.min.session.timeout.ms", "200"),
 			kfakeext.BrokerConfig("group.streams.min.heartbeat.interval.ms", "100"),
 			kfakeext.OnEvent(func(e coordinator.Event) { acc.say("coordinator", app.teller.Coordinator(e)) }),
-		)
+		}, o.cluster...)...)
 		if err != nil {
 			return nil, nil, fmt.Errorf("cannot start the embedded broker: %w", err)
 		}
@@ -126,7 +127,7 @@ func prepare(ctx context.Context, o options, acc *account) (*application, func()
 		return nil, nil, err
 	}
 	undo := func() {
-		if !o.keep {
+		if !o.keep && len(o.brokers) > 0 {
 			app.cleanUp(cl)
 		}
 		cl.Close()
@@ -173,7 +174,9 @@ func (a *application) cleanUp(cl *kgo.Client) {
 	defer cancel()
 	adm := kadm.NewClient(cl)
 	_, _ = adm.DeleteTopics(ctx, a.linesTopic, a.countsTopic, a.repartitionTopic, a.changelogTopic)
-	_, _ = adm.DeleteGroups(ctx, a.group)
+	if a.played {
+		_, _ = adm.DeleteGroups(ctx, a.group) // it was ours: nobody else's is touched
+	}
 }
 
 // play feeds the text while members come and go, and returns when all of it is
