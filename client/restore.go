@@ -103,13 +103,12 @@ func (c *Consumer) listOffset(ctx context.Context, topic string, partition int32
 	if err != nil {
 		return 0, fmt.Errorf("client: offsets of %s-%d: %w", topic, partition, err)
 	}
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return 0, fmt.Errorf("client: offsets of %s-%d: %w", topic, partition, err)
-			}
-			return p.Offset, nil
-		}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return 0, fmt.Errorf("client: offsets of %s-%d: the broker's answer is for something else", topic, partition)
 	}
-	return 0, fmt.Errorf("client: offsets of %s-%d: the broker's answer is empty", topic, partition)
+	p := resp.Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+		return 0, fmt.Errorf("client: offsets of %s-%d: %w", topic, partition, err)
+	}
+	return p.Offset, nil
 }

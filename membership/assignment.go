@@ -41,12 +41,6 @@ func minus(a, b []topology.TaskID) []topology.TaskID {
 	return out
 }
 
-func union(a, b []topology.TaskID) []topology.TaskID {
-	out := slices.Concat(a, b)
-	slices.SortFunc(out, topology.TaskID.Compare)
-	return slices.Compact(out)
-}
-
 // unknownSubtopologies are those that the member's own topology lacks.
 func (m *Member) unknownSubtopologies(a assignment) []string {
 	var out []string

@@ -2,10 +2,12 @@ package membership
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsgroup/streamsgroup/topology"
@@ -42,6 +44,7 @@ type Endpoint struct {
 // State is a state of the member.
 type State int8
 
+// The states of a member, as Kafka's client names them.
 const (
 	Unsubscribed State = iota
 	Joining
@@ -85,6 +88,7 @@ const (
 // CallbackKind is which of the three callbacks to run.
 type CallbackKind int8
 
+// The callbacks.
 const (
 	TasksRevoked CallbackKind = iota
 	TasksAssigned
@@ -137,13 +141,14 @@ type Effects struct {
 
 // Member is the state machine of one member of a streams group. It is a plain
 // value without locks, goroutines or a clock: the driver calls one method at a
-// time. All times are readings of one monotonic clock with any origin.
+// time. All times are readings of one monotonic clock that is never negative.
 type Member struct{ memberState }
 
 type memberState struct {
 	cfg   Config
 	state State
 	epoch int32
+	now   time.Duration // the latest reading of the driver's clock
 	// known is whether the coordinator has this member in the group as far as we
 	// can tell: then a fatal error is followed by a leave.
 	known bool
@@ -160,6 +165,7 @@ type memberState struct {
 	target, current, confirmed assignment
 	running                    *pass
 	calls                      map[uint64]call
+	awaited                    uint64 // the callback that Fenced, Stale or PrepareLeaving waits for
 	staleDone, polledStale     bool // in Stale: "tasks lost" is over; the application is back
 
 	// The coordinator.
@@ -167,6 +173,7 @@ type memberState struct {
 	finding      bool
 	findAttempts int
 	findAt       time.Duration
+	discoveryErr *kerr.Error // reported already
 	version      int16
 
 	// Heartbeats.
@@ -203,6 +210,7 @@ func New(cfg Config) (*Member, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
+	cfg.ClientTags = maps.Clone(cfg.ClientTags)
 	m := &Member{memberState{
 		cfg: cfg, target: none, current: none, confirmed: assignment{},
 		calls: map[uint64]call{}, endpointEpoch: -1, reportedAt: -1, recoveryLag: -1, offsetInterval: -1,
@@ -232,6 +240,7 @@ func (c *Config) check() error {
 
 // Join asks to become a member at the next step. It has no effect on a member.
 func (m *Member) Join(now time.Duration) {
+	m.now = now
 	switch m.state {
 	case Fatal:
 		m.report(m.problem(nil, "a member that has failed cannot join again", "make a new one"))
@@ -245,6 +254,7 @@ func (m *Member) Join(now time.Duration) {
 // Poll says that the application's loop has come round: it restarts the poll
 // timer and lets a stale member rejoin.
 func (m *Member) Poll(now time.Duration) {
+	m.now = now
 	m.restartPollTimer(now)
 	if m.state == Stale {
 		m.polledStale = true
@@ -265,6 +275,7 @@ func (m *Member) ForceHeartbeat() { m.dueAt = -1 }
 // now. A pass without anything to do does not allocate.
 func (m *Member) Step(now time.Duration, fx *Effects) {
 	*fx = Effects{}
+	m.now = now
 	if m.wantJoin && m.state == Unsubscribed && !m.leavePending {
 		m.wantJoin = false
 		m.join()
@@ -272,7 +283,7 @@ func (m *Member) Step(now time.Duration, fx *Effects) {
 	m.discover(now, fx)
 	m.heartbeatStep(now, fx)
 	if m.state == Reconciling && m.running == nil && !m.target.same(m.current) {
-		m.startPass(now)
+		m.startPass()
 	}
 	if len(m.queuedCallbacks)+len(m.errs)+len(m.events) > 0 {
 		fx.Callbacks, fx.Errs, fx.Events = m.queuedCallbacks, m.errs, m.events
@@ -286,6 +297,7 @@ func (m *Member) join() {
 	m.current, m.target = none, none
 	m.leaveMode = LeaveDefault
 	m.to(Joining)
+	m.checkVersion()
 }
 
 func (m *Member) event(e Event) { m.events = append(m.events, e) }

@@ -11,7 +11,7 @@ import (
 type pass struct {
 	goal assignment
 	// dropped means that the member's state has moved on: the outcome counts for
-	// nothing, and no further step is started.
+	// nothing, and no further step is started. Only the running pass is not.
 	dropped bool
 	// assigning means that "tasks assigned" was asked for.
 	assigning bool
@@ -38,29 +38,32 @@ type call struct {
 }
 
 // ask queues a callback. Callbacks run one after another in this order.
-func (m *Member) ask(now time.Duration, why purpose, p *pass, cb Callback) {
+func (m *Member) ask(why purpose, p *pass, cb Callback) {
 	cb.ID = m.nextID()
 	cb.Epoch = max(m.epoch, 0)
-	m.calls[cb.ID] = call{purpose: why, pass: p, cb: cb, asked: now}
+	m.calls[cb.ID] = call{purpose: why, pass: p, cb: cb, asked: m.now}
 	m.queuedCallbacks = append(m.queuedCallbacks, cb)
+	if why >= lostFenced {
+		m.awaited = cb.ID
+	}
 }
 
 // startPass begins to work towards the target: revoke first, then assign.
-func (m *Member) startPass(now time.Duration) {
+func (m *Member) startPass() {
 	p := &pass{goal: m.target}
 	m.running = p
 	if revoke := minus(m.current.active, p.goal.active); len(revoke) > 0 {
-		m.ask(now, passRevoke, p, Callback{Kind: TasksRevoked, Active: revoke})
+		m.ask(passRevoke, p, Callback{Kind: TasksRevoked, Active: revoke})
 		return
 	}
-	m.askAssign(now, p)
+	m.askAssign(p)
 }
 
 // askAssign hands over the complete sets, not a difference.
-func (m *Member) askAssign(now time.Duration, p *pass) {
+func (m *Member) askAssign(p *pass) {
 	p.assigning = true
 	g := p.goal.withoutOverlaps()
-	m.ask(now, passAssign, p, Callback{Kind: TasksAssigned, Active: g.active, Standby: g.standby, Warmup: g.warmup, Ready: g.ready})
+	m.ask(passAssign, p, Callback{Kind: TasksAssigned, Active: g.active, Standby: g.standby, Warmup: g.warmup, Ready: g.ready})
 }
 
 // dropPass makes a running pass irrelevant: the member was fenced, leaves, or has
@@ -74,55 +77,51 @@ func (m *Member) dropPass() {
 
 // CallbackDone says that a callback has returned.
 func (m *Member) CallbackDone(now time.Duration, id uint64, err error) {
+	m.now = now
 	c, ok := m.calls[id]
 	if !ok {
 		return
 	}
 	delete(m.calls, id)
 	m.event(CallbackFinished{Kind: c.cb.Kind, Tasks: c.cb.Active, Took: now - c.asked, Err: err})
-	switch c.purpose {
-	case passRevoke, passAssign:
-		m.passReturned(now, c, err)
-	case lostFenced:
-		m.confirmed = assignment{}
-		if m.state == Fenced {
-			m.join()
-		}
-	case lostStale:
-		m.confirmed = assignment{}
+	if c.purpose == passRevoke || c.purpose == passAssign {
+		m.passReturned(c, err)
+		return
+	}
+	// Whatever the outcome, the tasks are gone and the member goes on.
+	m.confirmed = assignment{}
+	if err != nil {
+		m.lastErr = m.callbackError(c.cb, err)
+	}
+	if id != m.awaited {
+		return // of a membership that is over
+	}
+	switch {
+	case c.purpose == lostFenced && m.state == Fenced:
+		m.join()
+	case c.purpose == lostStale:
 		m.staleDone = true
 		m.rejoinStale()
-	case lostFatal:
-		m.confirmed = assignment{}
-	case lostLeaving, revokeLeaving:
-		// Whatever the outcome, the member leaves.
-		m.confirmed = assignment{}
-		if m.state == PrepareLeaving {
-			m.startLeaving()
-		}
-	}
-	if err != nil && c.purpose >= lostFenced {
-		m.lastErr = m.callbackError(c.cb, err)
+	case (c.purpose == lostLeaving || c.purpose == revokeLeaving) && m.state == PrepareLeaving:
+		m.startLeaving()
 	}
 }
 
-func (m *Member) passReturned(now time.Duration, c call, err error) {
+func (m *Member) passReturned(c call, err error) {
 	p := c.pass
 	if err == nil && c.purpose == passAssign {
 		m.confirmed = p.goal.withoutOverlaps()
 	}
-	if p.dropped || m.state != Reconciling {
-		m.dropPass()
+	if p.dropped {
 		return
 	}
 	switch {
 	case err != nil:
 		// The application is neither in the old state nor in the new one: going on
 		// would be a guess.
-		m.running = nil
 		m.fail(m.callbackError(c.cb, err), true)
 	case c.purpose == passRevoke:
-		m.askAssign(now, p)
+		m.askAssign(p)
 	default:
 		m.running = nil
 		m.current = p.goal
@@ -156,17 +155,18 @@ func (m *Member) take(a assignment) {
 
 // lose asks for "tasks lost" with what the application may be running: what it
 // confirmed, and what it is being given right now.
-func (m *Member) lose(now time.Duration, why purpose) {
-	m.ask(now, why, nil, Callback{Kind: TasksLost, Active: m.mayRun()})
+func (m *Member) lose(why purpose) {
+	m.ask(why, nil, Callback{Kind: TasksLost, Active: m.mayRun()})
 }
 
-// mayRun are the active tasks that the application runs or is about to run.
+// mayRun are the active tasks that the application runs or is about to run. While
+// tasks are being assigned those that had to go have been revoked already, and
+// what remains is part of the assignment.
 func (m *Member) mayRun() []topology.TaskID {
-	out := m.confirmed.active
 	if m.running != nil && m.running.assigning {
-		out = union(out, m.running.goal.withoutOverlaps().active)
+		return m.running.goal.active
 	}
-	return out
+	return m.confirmed.active
 }
 
 // errNoTasks is the fault of a broker that answers a join without task lists.

@@ -44,7 +44,7 @@ func (m *Member) accepted(now time.Duration, resp *kmsg.StreamsGroupHeartbeatRes
 	if resp.Status != nil {
 		m.takeStatuses(resp.Status)
 	}
-	m.takeTasks(now, resp)
+	m.takeTasks(resp)
 }
 
 func (m *Member) takeSettings(resp *kmsg.StreamsGroupHeartbeatResponse) {
@@ -91,7 +91,7 @@ func ready(in []kmsg.StreamsGroupHeartbeatResponseStatus) bool {
 	return true
 }
 
-func (m *Member) takeTasks(now time.Duration, resp *kmsg.StreamsGroupHeartbeatResponse) {
+func (m *Member) takeTasks(resp *kmsg.StreamsGroupHeartbeatResponse) {
 	lists := 0
 	for _, l := range [][]kmsg.TaskIDs{resp.ActiveTasks, resp.StandbyTasks, resp.WarmupTasks} {
 		if l != nil {

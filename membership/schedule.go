@@ -1,8 +1,11 @@
 package membership
 
 import (
+	"errors"
 	"math"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // discover looks for the coordinator whenever it is needed and not known, one
@@ -18,22 +21,46 @@ func (m *Member) discover(now time.Duration, fx *Effects) {
 // CoordinatorFound answers FindCoordinator. version is the highest heartbeat
 // version that the coordinator and the client both know.
 func (m *Member) CoordinatorFound(now time.Duration, version int16) {
+	m.now = now
 	m.finding, m.coordinator, m.version = false, true, version
 	m.findAttempts = 0
 	m.findAt = now + m.backoff(0) // a coordinator that is lost at once is not looked up in a tight loop (CO-2)
+	m.discoveryErr = nil
 	m.event(CoordinatorKnown{Version: version})
-	if version == 0 && m.cfg.InstanceID != "" && m.state.inGroup() {
+	if m.state.inGroup() {
+		m.checkVersion()
+	}
+}
+
+// checkVersion ends a static membership that the coordinator cannot serve.
+func (m *Member) checkVersion() {
+	if m.coordinator && m.version == 0 && m.cfg.InstanceID != "" {
 		m.fail(m.problem(nil, "the broker does not support static members: it speaks only version 0 of the protocol", "upgrade it to Kafka 4.4, or leave out the instance id"), false)
 	}
 }
 
 // CoordinatorFailed answers FindCoordinator. It is tried again after a back-off,
-// whatever the error (CO-3, CO-4).
+// whatever the error. One that will hardly go away by itself is reported to the
+// application, once until the answer changes (CO-3 to CO-5).
 func (m *Member) CoordinatorFailed(now time.Duration, err error) {
+	m.now = now
 	m.finding = false
 	m.findAt = now + m.backoff(m.findAttempts)
 	m.findAttempts++
 	m.lastErr = err
+	code, _ := errors.AsType[*kerr.Error](err)
+	if code == nil || code.Retriable {
+		m.discoveryErr = nil
+		return
+	}
+	if code != m.discoveryErr {
+		m.discoveryErr = code
+		remedy := "see the broker's log; the member goes on trying"
+		if code == kerr.GroupAuthorizationFailed {
+			remedy = "grant READ on the group; the member goes on trying"
+		}
+		m.report(m.problem(err, "cannot look the coordinator up", remedy))
+	}
 }
 
 func (m *Member) forgetCoordinator(reason string) {
@@ -61,6 +88,7 @@ func (m *Member) backoff(k int) time.Duration {
 // failed notes a heartbeat without success: the next one is due as soon as the
 // back-off is over, and repeats everything (TM-2, rule 7.4 on the delta memory).
 func (m *Member) failed(now time.Duration) (wait time.Duration) {
+	m.now = now
 	wait = m.backoff(m.attempts)
 	m.attempts++
 	m.backoffTill = now + wait
@@ -87,16 +115,18 @@ func (m *Member) heartbeatStep(now time.Duration, fx *Effects) {
 			m.epoch = m.leaveEpoch()
 			fx.Heartbeat, fx.HeartbeatID = m.build(now), m.nextID()
 			m.epoch, m.known = 0, false
+			m.leaveID, m.leavePending = fx.HeartbeatID, true
 		}
 	case m.state == Leaving && (!m.coordinator || m.skipsLeave()):
 		m.leaveFinished()
 		m.to(Unsubscribed)
 	case !m.coordinator || !m.state.inGroup():
 	case m.pollExpired(now):
-		m.goStale(fx)
+		m.goStale(now, fx)
 	case m.state == Leaving:
 		fx.Heartbeat, fx.HeartbeatID = m.build(now), m.nextID()
 		m.leaveID = fx.HeartbeatID
+		m.clearBackoff() // an answer to what the leave overtook says nothing about the next membership
 		m.to(Unsubscribed)
 	case m.mayHeartbeat(now):
 		fx.Heartbeat, fx.HeartbeatID = m.build(now), m.nextID()
@@ -166,8 +196,12 @@ func (m *Member) NextDeadline() (at time.Duration, ok bool) {
 }
 
 // CoordinatorUnsupported answers FindCoordinator: the coordinator was found and
-// cannot be worked with. The membership ends with the error.
+// cannot be worked with. The membership, if there is one, ends with the error.
 func (m *Member) CoordinatorUnsupported(err error) {
 	m.finding = false
+	if !m.state.inGroup() {
+		m.lastErr = err
+		return
+	}
 	m.fail(m.problem(err, "the coordinator cannot be used", "see the cause"), false)
 }

@@ -17,15 +17,15 @@ var permitted = map[State][]State{
 	Fatal:          {Unsubscribed, Joining, StateStable, Reconciling, Acknowledging, PrepareLeaving, Leaving},
 }
 
-// to moves to another state and returns whether that is permitted. A forbidden one leaves the
-// state as it is and is reported: it is a defect of this package.
-func (m *Member) to(next State) bool {
+// to moves to another state. A transition that is not permitted leaves the state as
+// it is and is reported: it is a defect of this package.
+func (m *Member) to(next State) {
 	if m.state == next {
-		return true
+		return
 	}
 	if !slices.Contains(permitted[next], m.state) {
 		m.report(m.problem(nil, "an internal error: the transition from "+m.state.String()+" to "+next.String()+" is forbidden", "please report it"))
-		return false
+		return
 	}
 	from := m.state
 	m.state = next
@@ -33,7 +33,6 @@ func (m *Member) to(next State) bool {
 	if next == Joining {
 		m.dropPass() // a callback of the former membership counts for nothing
 	}
-	return true
 }
 
 // inGroup is whether the member is, or asks to be, in the group.

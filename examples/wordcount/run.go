@@ -327,11 +327,9 @@ func (a *application) cast(ctx context.Context, done <-chan struct{}, at moments
 		}},
 	}
 	g.Go(func() error {
-		defer func() {
+		defer func() { // after a failure nobody is left to say goodbye to
 			for i := range members {
-				if members[i].worker != nil {
-					members[i].stop()
-				}
+				members[i].crash()
 			}
 		}()
 		for _, s := range script {

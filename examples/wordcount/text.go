@@ -20,11 +20,11 @@ const opticks = "src/testdata/Isaac.Newton-Opticks.txt"
 func loadText(path string, seed uint64) (lines []string, from string, err error) {
 	from = path
 	if path == "" {
-		out, err := exec.Command("go", "env", "GOROOT").Output()
-		if err != nil {
+		root := goRoot()
+		if root == "" {
 			return generateText(seed), "a generated text (there is no go command to ask for its test data)", nil
 		}
-		from = filepath.Join(string(bytes.TrimSpace(out)), filepath.FromSlash(opticks))
+		from = filepath.Join(root, filepath.FromSlash(opticks))
 	}
 	raw, err := os.ReadFile(from)
 	switch {
@@ -43,6 +43,15 @@ func loadText(path string, seed uint64) (lines []string, from string, err error)
 		return nil, "", fmt.Errorf("the text %s has no words: name another file with -text", from)
 	}
 	return lines, from, nil
+}
+
+// goRoot is where Go is installed, empty if there is no go command.
+func goRoot() string {
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(out))
 }
 
 // generateText makes a text in which word frequencies fall off as they do in a

@@ -81,10 +81,10 @@ func (w *worker) work(ctx context.Context) error {
 	finish := context.WithoutCancel(ctx)
 	for {
 		fetches, err := w.poll(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the error is that we were told to stop
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
 		for _, batch := range fetches.Tasks() {

@@ -81,11 +81,11 @@ func list(t *testing.T, args ...string) []pkg {
 	var pkgs []pkg
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p pkg
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
 			return pkgs
-		} else {
-			require.NoError(t, err)
 		}
+		require.NoError(t, err)
 		pkgs = append(pkgs, p)
 	}
 }

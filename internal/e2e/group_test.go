@@ -18,19 +18,19 @@ func TestJoinScaleOutScaleIn(t *testing.T) {
 	run(t, func(w *world) {
 		a := w.start("a")
 		w.settle(a)
-		w.processed(w.produce("one", 5), 1)
+		w.processed(w.produce("one"))
 
 		b, c := w.start("b"), w.start("c")
 		w.settle(a, b, c)
 		for _, m := range []*member{a, b, c} {
 			assert.Equal(w.t, 2, m.tasks(), m.name)
 		}
-		w.processed(w.produce("three", 5), 1)
+		w.processed(w.produce("three"))
 
 		b.leave()
 		w.settle(a, c)
 		assert.Equal(w.t, 3, a.tasks())
-		w.processed(w.produce("two", 5), 1)
+		w.processed(w.produce("two"))
 
 		a.leave()
 		c.leave()
@@ -44,14 +44,14 @@ func TestCrashIsNoticedBySessionTimeout(t *testing.T) {
 	run(t, func(w *world) {
 		a, b := w.start("a"), w.start("b")
 		w.settle(a, b)
-		w.processed(w.produce("before", 5), 1)
+		w.processed(w.produce("before"))
 		a.crash()
 		crashed := time.Now()
-		payloads := w.produce("after", 5)
+		payloads := w.produce("after")
 		w.settle(b)
 		assert.GreaterOrEqual(w.t, time.Since(crashed), session-interval, "not before the session ends")
 		assert.Less(w.t, time.Since(crashed), session+2*interval)
-		w.processed(payloads, 1)
+		w.processed(payloads)
 		b.leave()
 	})
 }
@@ -69,7 +69,7 @@ func TestCoordinatorMoves(t *testing.T) {
 		after := w.cluster.DescribeStreamsGroup(group)
 		assert.Equal(w.t, before.Epoch, after.Epoch, "a move is no rebalance")
 		assert.Len(w.t, after.Members, 2)
-		w.processed(w.produce("moved", 5), 1)
+		w.processed(w.produce("moved"))
 		a.leave()
 		b.leave()
 	}, kfakeext.Nodes(3))
@@ -92,7 +92,7 @@ func TestBrokenConnectionIsRepairedWithoutRebalance(t *testing.T) {
 		assert.Zero(w.t, left, "the cuts happened")
 		w.settle(a, b)
 		assert.Equal(w.t, epoch, w.cluster.DescribeStreamsGroup(group).Epoch)
-		w.processed(w.produce("repaired", 5), 1)
+		w.processed(w.produce("repaired"))
 		a.leave()
 		b.leave()
 	})
@@ -109,7 +109,7 @@ func TestStaticMemberReturns(t *testing.T) {
 		again := w.start("a", client.InstanceID("i1"), client.ProcessID("p1"))
 		w.settle(again, b)
 		assert.Equal(w.t, epoch, w.cluster.DescribeStreamsGroup(group).Epoch, "nobody else moved")
-		w.processed(w.produce("back", 5), 1)
+		w.processed(w.produce("back"))
 		again.leave()
 		b.leave()
 	})
@@ -129,7 +129,7 @@ func TestSourceTopicVanishesAndReturns(t *testing.T) {
 		assert.Equal(w.t, int8(1), a.c.Member().Snapshot().Statuses[0].Code)
 		require.NoError(w.t, w.cluster.CreateTopic("orders", partitions, nil))
 		w.settle(a)
-		w.processed(w.produce("again", 5), 1)
+		w.processed(w.produce("again"))
 		a.leave()
 	})
 }

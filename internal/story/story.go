@@ -127,7 +127,7 @@ func (t Teller) Coordinator(e coordinator.Event) string {
 	case coordinator.TopicsNotReady:
 		return "not ready: " + e.Detail
 	case coordinator.TopicsReady:
-		return fmt.Sprintf("all topics are there: %s", plural(e.Tasks, "task"))
+		return "all topics are there: " + plural(e.Tasks, "task")
 	case coordinator.TopicsRequested:
 		return "creating " + strings.Join(e.Topics, ", ")
 	case coordinator.ShutdownRequested:
