@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"internal/e2e":         anything,
 	"interop":              anything,
 	"cmd/streamsgroup":     anything,
+	"examples/hello":       anything,
 	"examples/wordcount":   anything,
 }
 
