@@ -9,11 +9,12 @@ import (
 
 // softChanges is the part of a decision that is not in the records.
 type softChanges struct {
-	// group is what the decision is about, empty if it changes nothing.
-	group string
+	g *group // nil if nothing is decided; a scratch group if that is created
 
-	// member is whose heartbeat it was, empty if it was something else.
+	// member is whose heartbeat it was, empty if it was something else. m is that
+	// member as it is, nil if it is new.
 	member        string
+	m             *member
 	session       time.Duration // from now until the session ends
 	version       int16
 	offsets, ends map[topology.TaskID]int64
@@ -26,7 +27,7 @@ type softChanges struct {
 	endpoints    endpointList // if it is filled
 	shutdownBy   string
 
-	timer timerKey // that a tick decided about
+	timer *timer // that a tick decided about
 }
 
 // rebalanceChange is what becomes of a member's rebalance timer.
@@ -51,26 +52,32 @@ func (fx *Effects) reset() {
 // state to the events.
 func (c *Coordinator) Apply(now Now, fx *Effects) {
 	soft := &fx.soft
-	before := Empty
-	if g := c.groups[soft.group]; g != nil {
-		before = g.state()
+	if soft.g == nil {
+		return
 	}
+	if len(fx.Records) == 0 {
+		c.applySoft(now, soft.g, soft.m, soft)
+		return
+	}
+	before := soft.g.state()
 	for _, r := range fx.Records {
 		c.apply(r)
 	}
-	g := c.groups[soft.group]
+	g := c.groups[soft.g.id]
 	if g == nil {
-		return
+		return // deleted
 	}
-	c.applySoft(now, g, soft)
+	c.applySoft(now, g, g.members[soft.member], soft)
 	if after := g.state(); after != before {
 		fx.Events = append(fx.Events, StateChanged{Group: g.id, From: before, To: after})
 	}
 }
 
-func (c *coordinatorState) applySoft(now Now, g *group, soft *softChanges) {
-	if t := c.timerOf(soft.timer); t != nil {
-		c.disarm(t)
+// applySoft applies soft changes to a group and, if it was a heartbeat, to its
+// member.
+func (c *coordinatorState) applySoft(now Now, g *group, m *member, soft *softChanges) {
+	if soft.timer != nil {
+		c.disarm(soft.timer)
 	}
 	if soft.config != nil {
 		g.config = soft.config
@@ -92,14 +99,14 @@ func (c *coordinatorState) applySoft(now Now, g *group, soft *softChanges) {
 		g.endpoints = soft.endpoints
 	}
 	if soft.initialDelay > 0 {
-		c.arm(&g.initial, timerKey{initialTimer, g.id, ""}, now.Mono+soft.initialDelay, soft.initialDelay)
+		c.arm(&g.initial, now.Mono+soft.initialDelay, soft.initialDelay)
 	}
-	if m := g.members[soft.member]; m != nil {
-		c.applyHeartbeat(now, g, m, soft)
+	if m != nil {
+		c.applyHeartbeat(now, m, soft)
 	}
 }
 
-func (c *coordinatorState) applyHeartbeat(now Now, g *group, m *member, soft *softChanges) {
+func (c *coordinatorState) applyHeartbeat(now Now, m *member, soft *softChanges) {
 	m.version = soft.version
 	if soft.offsets != nil {
 		m.offsets = soft.offsets
@@ -107,10 +114,10 @@ func (c *coordinatorState) applyHeartbeat(now Now, g *group, m *member, soft *so
 	if soft.ends != nil {
 		m.ends = soft.ends
 	}
-	c.arm(&m.session, timerKey{sessionTimer, g.id, m.meta.Member}, now.Mono+soft.session, soft.session)
+	c.arm(&m.session, now.Mono+soft.session, soft.session)
 	switch soft.rebalance {
 	case armTimer:
-		c.armRebalance(now, g, m)
+		c.armRebalance(now, m)
 	case cancelTimer:
 		c.disarm(&m.rebalance)
 	case keepTimer:
@@ -119,11 +126,11 @@ func (c *coordinatorState) applyHeartbeat(now Now, g *group, m *member, soft *so
 
 // armRebalance gives a member its rebalance time-out to give up tasks. The timer
 // strikes only if the member is still at this epoch.
-func (c *coordinatorState) armRebalance(now Now, g *group, m *member) {
+func (c *coordinatorState) armRebalance(now Now, m *member) {
 	c.disarm(&m.rebalance)
 	m.rebalance.epoch = m.cur.epoch
 	after := rebalanceTimeout(m.meta)
-	c.arm(&m.rebalance, timerKey{rebalanceTimer, g.id, m.meta.Member}, now.Mono+after, after)
+	c.arm(&m.rebalance, now.Mono+after, after)
 }
 
 // retryAfter is when a timer whose records could not be appended strikes again.
@@ -133,12 +140,11 @@ const retryAfter = 500 * time.Millisecond
 // has happened. A session or rebalance timer is due again 500 ms later. The end
 // of an initial delay is not repeated: the next heartbeat finds that it is over.
 func (c *Coordinator) Discard(now Now, fx *Effects) {
-	key := fx.soft.timer
-	if t := c.timerOf(key); t != nil {
-		if key.kind == initialTimer {
+	if t := fx.soft.timer; t != nil {
+		if t.kind == initialTimer {
 			c.disarm(t)
 		} else {
-			c.arm(t, key, now.Mono+retryAfter, t.after)
+			c.arm(t, now.Mono+retryAfter, t.after)
 		}
 	}
 	fx.reset()

@@ -172,6 +172,7 @@ func TestJoiningAndMemberEpochs(t *testing.T) {
 			w.stub.err = errors.New("no idea")
 			a := w.hb("m1", 10, rack("r")).err(kerr.UnknownServerError)
 			assert.Nil(w.t, a.resp.ErrorMessage)
+			assert.Equal(w.t, []Event{AssignmentFailed{Group: groupID, Epoch: 11, Assignor: "stub", Reason: "no idea"}}, a.events)
 			w.wantEpoch(10)
 			w.stub.err = nil
 			w.target("m1", allNine)

@@ -13,7 +13,7 @@ import (
 // Clone returns an independent copy.
 func (c *Coordinator) Clone() *Coordinator {
 	out := &Coordinator{coordinatorState{
-		policy: c.policy, broker: c.broker, assignors: c.assignors,
+		policy: c.policy, broker: c.broker, assignors: c.assignors, builtin: c.builtin,
 		groups: map[string]*group{}, overrides: maps.Clone(c.overrides),
 	}}
 	for _, id := range slices.Sorted(maps.Keys(c.groups)) {
@@ -27,14 +27,25 @@ func (c *coordinatorState) cloneGroup(g *group) *group {
 	n.members, n.static = map[string]*member{}, maps.Clone(g.static)
 	n.stableAt, n.readers = maps.Clone(g.stableAt), maps.Clone(g.readers)
 	n.owners = ownerIndex{maps.Clone(g.owners.active), cloneLists(g.owners.standby), cloneLists(g.owners.warmup)}
-	n.initial = c.cloneTimer(g.initial, timerKey{initialTimer, g.id, ""})
+	n.initial.g = &n
+	c.cloneTimer(&n.initial)
 	for _, id := range g.memberIDs() {
 		m := *g.members[id]
-		m.session = c.cloneTimer(m.session, timerKey{sessionTimer, g.id, id})
-		m.rebalance = c.cloneTimer(m.rebalance, timerKey{rebalanceTimer, g.id, id})
+		for _, t := range []*timer{&m.session, &m.rebalance} {
+			t.g, t.m = &n, &m
+			c.cloneTimer(t)
+		}
 		n.members[id] = &m
 	}
 	return &n
+}
+
+// cloneTimer arms the copy of an armed timer here.
+func (c *coordinatorState) cloneTimer(t *timer) {
+	if t.armed() {
+		t.slot = 0
+		c.arm(t, t.at, t.after)
+	}
 }
 
 func cloneLists(m map[topology.TaskID][]string) map[topology.TaskID][]string {
@@ -43,15 +54,6 @@ func cloneLists(m map[topology.TaskID][]string) map[topology.TaskID][]string {
 		out[k] = slices.Clone(v)
 	}
 	return out
-}
-
-func (c *coordinatorState) cloneTimer(t timer, key timerKey) timer {
-	if !t.armed {
-		return timer{}
-	}
-	n := timer{epoch: t.epoch}
-	c.arm(&n, key, t.at, t.after)
-	return n
 }
 
 // AppendState appends a canonical encoding of a group's durable state (what
@@ -91,7 +93,7 @@ func (g *group) records() []record.Record {
 }
 
 func (g *group) appendSoft(dst []byte) []byte {
-	dst = fmt.Appendf(dst, "endpoints %d shutdown %q initial %v %d image %d\n", g.endpointEpoch, g.shutdownBy, g.initial.armed, g.initial.at, g.topics.version)
+	dst = fmt.Appendf(dst, "endpoints %d shutdown %q initial %v %d image %d\n", g.endpointEpoch, g.shutdownBy, g.initial.armed(), g.initial.at, g.topics.version)
 	if c := g.configured(); c != nil {
 		dst = fmt.Appendf(dst, "configured %d %+v\n", c.TopologyEpoch, c.Problem)
 		for _, s := range c.Subtopologies {
@@ -100,7 +102,7 @@ func (g *group) appendSoft(dst []byte) []byte {
 	}
 	for _, id := range g.memberIDs() {
 		m := g.members[id]
-		dst = fmt.Appendf(dst, "member %q session %v %d rebalance %v %d %d version %d\n", id, m.session.armed, m.session.at, m.rebalance.armed, m.rebalance.at, m.rebalance.epoch, m.version)
+		dst = fmt.Appendf(dst, "member %q session %v %d rebalance %v %d %d version %d\n", id, m.session.armed(), m.session.at, m.rebalance.armed(), m.rebalance.at, m.rebalance.epoch, m.version)
 		for _, l := range []map[topology.TaskID]int64{m.offsets, m.ends} {
 			for _, t := range slices.SortedFunc(maps.Keys(l), topology.TaskID.Compare) {
 				dst = fmt.Appendf(dst, "%s=%d ", t, l[t])

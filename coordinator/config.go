@@ -27,6 +27,7 @@ type intConfig struct {
 	override string // name of the group config, empty if there is none
 	min, max string // broker configs that bound both
 	dynamic  bool
+	long     bool // 64 bits wide
 }
 
 // The numeric configs, by Kafka's names and with Kafka's defaults.
@@ -48,7 +49,7 @@ var intConfigs = []intConfig{
 	{broker: "group.streams.min.task.offset.interval.ms", def: 15000, low: 1},
 	{broker: "group.streams.num.warmup.replicas", def: 2, override: "streams.num.warmup.replicas", max: "group.streams.max.warmup.replicas"},
 	{broker: "group.streams.max.warmup.replicas", def: 20},
-	{broker: "group.streams.acceptable.recovery.lag", def: 10000, override: "streams.acceptable.recovery.lag"},
+	{broker: "group.streams.acceptable.recovery.lag", def: 10000, override: "streams.acceptable.recovery.lag", long: true},
 }
 
 const (
@@ -130,7 +131,7 @@ func (b *brokerConfig) set(name, value string) error {
 		return nil
 	case cfgAssignors:
 		names := splitList(value)
-		if len(names) == 0 || hasDuplicates(names) {
+		if len(names) == 0 || repeated(names, same) != nil {
 			return &ConfigError{name, value, "want at least one assignor, each once"}
 		}
 		b.assignors = names
@@ -175,7 +176,7 @@ func (b *brokerConfig) check() error {
 		c := &intConfigs[i]
 		v := b.ints[c.broker]
 		if lo, hi := b.bounds(c); v < lo || v > hi {
-			return &ConfigError{c.broker, strconv.FormatInt(v, 10), fmt.Sprintf("want a value from %d (%s) to %d (%s)", lo, c.min, hi, c.max)}
+			return &ConfigError{c.broker, strconv.FormatInt(v, 10), boundsText(c, lo, hi)}
 		}
 	}
 	if s, h := b.ints[cfgSession], b.ints[cfgHeartbeat]; h >= s {
@@ -185,7 +186,10 @@ func (b *brokerConfig) check() error {
 }
 
 func (b *brokerConfig) bounds(c *intConfig) (lo, hi int64) {
-	lo, hi = c.low, math.MaxInt64
+	lo, hi = c.low, math.MaxInt32
+	if c.long {
+		hi = math.MaxInt64
+	}
 	if c.min != "" {
 		lo = b.ints[c.min]
 	}
@@ -298,8 +302,9 @@ func boundsText(c *intConfig, lo, hi int64) string {
 	if c.min != "" {
 		text += " (" + c.min + ")"
 	}
+	text += fmt.Sprintf(" and at most %d", hi)
 	if c.max != "" {
-		text += fmt.Sprintf(" and at most %d (%s)", hi, c.max)
+		text += " (" + c.max + ")"
 	}
 	return text
 }
@@ -364,7 +369,7 @@ func (c *Coordinator) SetBrokerConfig(name string, value *string) error {
 	b := c.broker
 	b.ints = maps.Clone(b.ints)
 	if value == nil {
-		def, err := newBrokerConfig(nil, c.registered())
+		def, err := newBrokerConfig(nil, c.builtin)
 		if err != nil {
 			return err
 		}
@@ -416,23 +421,14 @@ func splitList(s string) []string {
 	return out
 }
 
-func hasDuplicates(l []string) bool {
-	seen := map[string]bool{}
-	for _, s := range l {
-		if seen[s] {
-			return true
-		}
-		seen[s] = true
-	}
-	return false
-}
+func same(s *string) string { return *s }
 
 func parseTags(name, value string) ([]string, error) {
 	tags := splitList(value)
 	switch {
 	case slices.Contains(tags, ""):
 		return nil, &ConfigError{name, value, "a tag key is empty"}
-	case hasDuplicates(tags):
+	case repeated(tags, same) != nil:
 		return nil, &ConfigError{name, value, "a tag key is there twice"}
 	}
 	return tags, nil

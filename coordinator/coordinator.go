@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -103,6 +102,7 @@ type coordinatorState struct {
 	policy    Policy
 	broker    brokerConfig
 	assignors map[string]assignor.Assignor
+	builtin   []string // names of the built-in ones, the default first
 	groups    map[string]*group
 	overrides map[string]map[string]string // by group, which need not exist
 	timers    timerHeap
@@ -119,14 +119,13 @@ func New(cfg Config) (*Coordinator, error) {
 	if cfg.Policy == Kafka {
 		builtin = []assignor.Assignor{assignor.NewSticky(assignor.StrictKafka())}
 	}
-	names := make([]string, 0, len(builtin))
 	for _, a := range builtin {
-		names = append(names, a.Name())
+		c.builtin = append(c.builtin, a.Name())
 	}
 	for _, a := range slices.Concat(builtin, cfg.Assignors) {
 		c.assignors[a.Name()] = a
 	}
-	b, err := newBrokerConfig(cfg.Broker, names)
+	b, err := newBrokerConfig(cfg.Broker, c.builtin)
 	if err != nil {
 		return nil, err
 	}
@@ -135,15 +134,6 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c.broker = b
 	return c, nil
-}
-
-// registered are the names of the assignors, ascending, with the default first.
-func (c *coordinatorState) registered() []string {
-	names := slices.Sorted(maps.Keys(c.assignors))
-	if i := slices.Index(names, "sticky"); i > 0 {
-		names = slices.Insert(slices.Delete(names, i, i+1), 0, "sticky")
-	}
-	return names
 }
 
 func (c *coordinatorState) topicOptions() topics.Options {

@@ -233,5 +233,5 @@ func (c *coordinatorState) tombstones(g *group, fx *Effects) {
 		tombstone(record.TypeGroupMetadata, g.id, ""),
 		tombstone(record.TypeTopology, g.id, ""))
 	fx.Events = append(fx.Events, GroupDeleted{Group: g.id})
-	fx.soft.group = g.id
+	fx.soft.g = g
 }

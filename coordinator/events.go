@@ -9,6 +9,7 @@ import (
 // State is the state of a streams group.
 type State int8
 
+// The states of a group, in the order in which the first that applies is taken.
 const (
 	Empty State = iota
 	NotReady
@@ -40,6 +41,8 @@ func (s State) String() string {
 // Role is how a member holds a task.
 type Role int8
 
+// The roles. Only the holder of the active task processes records; the others
+// follow its changelogs.
 const (
 	Active Role = iota
 	Standby
@@ -80,13 +83,24 @@ type (
 	}
 	// TargetComputed is a new target assignment.
 	TargetComputed struct {
-		Group    string
-		Epoch    int32
+		Group string
+		Epoch int32
+		// Assignor is empty if it was not asked because the topics are not
+		// ready: then everybody gets nothing.
 		Assignor string
 		Members  int
 		Tasks    int // active tasks handed out
 		// Unassigned are tasks that nobody eligible can take.
 		Unassigned []topology.TaskID
+	}
+	// AssignmentFailed is an assignor that could not do its work, or whose
+	// result breaks the rules and is refused. The member that asked is answered
+	// with UNKNOWN_SERVER_ERROR, and the next heartbeat tries again.
+	AssignmentFailed struct {
+		Group    string
+		Epoch    int32 // group epoch that it was for
+		Assignor string
+		Reason   string
 	}
 	// AssignmentDelayed says that a computation waits, at the latest for Wait.
 	AssignmentDelayed struct {
@@ -197,6 +211,7 @@ func (e GroupDeleted) GroupID() string           { return e.Group }
 func (e StateChanged) GroupID() string           { return e.Group }
 func (e EpochBumped) GroupID() string            { return e.Group }
 func (e TargetComputed) GroupID() string         { return e.Group }
+func (e AssignmentFailed) GroupID() string       { return e.Group }
 func (e AssignmentDelayed) GroupID() string      { return e.Group }
 func (e MemberJoined) GroupID() string           { return e.Group }
 func (e MemberReplaced) GroupID() string         { return e.Group }
@@ -246,6 +261,7 @@ func (c LeaveCause) String() string {
 // Reason is one cause of a new group epoch.
 type Reason int8
 
+// The reasons for a new group epoch.
 const (
 	ReasonMemberJoined Reason = iota
 	ReasonMemberLeft

@@ -140,27 +140,39 @@ func (h *heartbeat) gateJoin() *refusal {
 // gateRepetitions refuses what is there twice. Kafka stumbles over it later, with
 // an unknown server error.
 func (h *heartbeat) gateRepetitions() *refusal {
-	for i, t := range h.req.ClientTags {
-		for _, o := range h.req.ClientTags[:i] {
-			if t.Key == o.Key {
-				return refuse(kerr.InvalidRequest, "client tag %q is there twice", t.Key)
-			}
-		}
+	if t := repeated(h.req.ClientTags, func(t *wireTag) string { return t.Key }); t != nil {
+		return refuse(kerr.InvalidRequest, "client tag %q is there twice", t.Key)
 	}
 	if h.req.ActiveTasks == nil {
 		return nil
 	}
-	h.reported = roles{listFromWire(h.req.ActiveTasks), listFromWire(h.req.StandbyTasks), listFromWire(h.req.WarmupTasks)}
-	h.owned = &h.reported
 	for i, l := range [...][]kmsg.TaskIDs{h.req.ActiveTasks, h.req.StandbyTasks, h.req.WarmupTasks} {
-		for j := range l {
-			if slices.ContainsFunc(l[:j], func(o kmsg.TaskIDs) bool { return o.SubtopologyID == l[j].SubtopologyID }) {
-				return refuse(kerr.InvalidRequest, "subtopology %q is there twice among the %s tasks", l[j].SubtopologyID, allRoles[i])
-			}
+		if s := repeated(l, func(s *kmsg.TaskIDs) string { return s.SubtopologyID }); s != nil {
+			return refuse(kerr.InvalidRequest, "subtopology %q is there twice among the %s tasks", s.SubtopologyID, allRoles[i])
 		}
 	}
+	h.reported = roles{listFromWire(h.req.ActiveTasks), listFromWire(h.req.StandbyTasks), listFromWire(h.req.WarmupTasks)}
+	h.owned = &h.reported
 	if h.c.policy == KIP1071 && !h.owned.disjoint() {
 		return refuse(kerr.InvalidRequest, "a task is reported in two roles at once")
+	}
+	return nil
+}
+
+type wireTag = kmsg.StreamsGroupHeartbeatRequestClientTag
+
+// repeated returns an element whose key was there before, nil if there is none.
+func repeated[T any](l []T, key func(*T) string) *T {
+	if len(l) < 2 {
+		return nil
+	}
+	seen := make(map[string]struct{}, len(l))
+	for i := range l {
+		k := key(&l[i])
+		if _, ok := seen[k]; ok {
+			return &l[i]
+		}
+		seen[k] = struct{}{}
 	}
 	return nil
 }

@@ -55,11 +55,13 @@ type topicView struct {
 }
 
 func newGroup(id string) *group {
-	return &group{
+	g := &group{
 		id: id, epoch: 1, assignmentEpoch: 1, validatedEpoch: -1, storedDescription: -1, failedDescription: -1,
 		members: map[string]*member{}, static: map[string]string{},
 		owners: newOwnerIndex(), stableAt: map[int32]int{}, readers: map[string]string{},
 	}
+	g.initial = timer{kind: initialTimer, g: g}
+	return g
 }
 
 // member is one member of a group.
@@ -79,11 +81,15 @@ type member struct {
 // gone is the member epoch of a member whose current assignment was deleted.
 const gone = -1
 
-func newMember(group, id string) *member {
-	return &member{
-		meta: &record.MemberMetadata{Group: group, Member: id, RebalanceTimeoutMillis: -1, TopologyEpoch: -1},
+// newMember is a member of which nothing is known yet.
+func newMember(g *group, id string) *member {
+	m := &member{
+		meta: &record.MemberMetadata{Group: g.id, Member: id, RebalanceTimeoutMillis: -1, TopologyEpoch: -1},
 		cur:  current{state: stable},
 	}
+	m.session = timer{kind: sessionTimer, g: g, m: m}
+	m.rebalance = timer{kind: rebalanceTimer, g: g, m: m}
+	return m
 }
 
 func (m *member) instanceID() string { return deref(m.meta.InstanceID) }
@@ -115,7 +121,7 @@ func (g *group) memberIDs() []string { return slices.Sorted(maps.Keys(g.members)
 func (g *group) member(id string) *member {
 	m := g.members[id]
 	if m == nil {
-		m = newMember(g.id, id)
+		m = newMember(g, id)
 		g.members[id] = m
 		g.count(m)
 	}

@@ -76,29 +76,26 @@ func (h *heartbeat) handle(resp *kmsg.StreamsGroupHeartbeatResponse) *refusal {
 	return h.heartbeat(resp)
 }
 
-// onlyRefusal drops what was decided before a refusal. What stays is the event
-// that explains it, and a request to shut down that came with a leave: that
-// counts even if the member is not known.
+// onlyRefusal drops what was decided before a refusal. What stays are events that
+// explain it, and a request to shut down that came with a leave: that counts even
+// if the member is not known.
 func (fx *Effects) onlyRefusal() {
-	var fenced Event
-	for _, e := range fx.Events {
-		if f, ok := e.(MemberFenced); ok {
-			fenced = f
+	soft := softChanges{}
+	if fx.soft.member == "" && fx.soft.shutdownBy != "" {
+		soft = softChanges{g: fx.soft.g, shutdownBy: fx.soft.shutdownBy}
+	}
+	events := slices.DeleteFunc(fx.Events, func(e Event) bool {
+		switch e.(type) {
+		case MemberFenced, AssignmentFailed:
+			return false
+		case ShutdownRequested:
+			return soft.g == nil
 		}
-	}
-	var shutdown Event
-	group, by := fx.soft.group, fx.soft.shutdownBy
-	if fx.soft.member == "" && by != "" {
-		shutdown = ShutdownRequested{Group: group, Member: by}
-	}
+		return true
+	})
+	fx.Events = nil
 	fx.reset()
-	if fenced != nil {
-		fx.Events = append(fx.Events, fenced)
-	}
-	if shutdown != nil {
-		fx.Events = append(fx.Events, shutdown)
-		fx.soft.group, fx.soft.shutdownBy = group, by
-	}
+	fx.Events, fx.soft = events, soft
 }
 
 // heartbeat is the algorithm of a join or a regular heartbeat. The order of the
@@ -174,7 +171,7 @@ func (h *heartbeat) bumpEpoch() {
 // delayInitially starts the initial rebalance delay with the first member. It
 // returns whether the delay is running.
 func (h *heartbeat) delayInitially() bool {
-	if h.g.initial.armed {
+	if h.g.initial.armed() {
 		return true
 	}
 	if len(h.g.members) > 0 || h.cfg.initialDelay == 0 {
@@ -188,7 +185,7 @@ func (h *heartbeat) delayInitially() bool {
 // keepAlive starts the member's session anew.
 func (h *heartbeat) keepAlive() {
 	soft := &h.fx.soft
-	soft.group, soft.member = h.g.id, h.meta.Member
+	soft.g, soft.m, soft.member = h.g, h.old, h.meta.Member
 	soft.session, soft.version = h.cfg.session, h.req.Version
 }
 

@@ -22,7 +22,7 @@ func (h *heartbeat) leave(resp *kmsg.StreamsGroupHeartbeatResponse) *refusal {
 		return refuse(kerr.GroupIDNotFound, "there is no streams group %q", req.Group)
 	}
 	h.g = g
-	h.fx.soft.group = g.id
+	h.fx.soft.g = g
 	if req.ShutdownApplication && g.shutdownBy == "" {
 		h.fx.soft.shutdownBy = strings.Clone(req.MemberID)
 		h.event(ShutdownRequested{Group: g.id, Member: h.fx.soft.shutdownBy})
@@ -73,7 +73,7 @@ func (c *coordinatorState) remove(g *group, m *member, cause LeaveCause, after t
 		// An empty group is up to date, so that a later join is not held back.
 		fx.Records = append(fx.Records, &record.TargetAssignmentMetadata{Group: g.id, AssignmentEpoch: g.epoch + 1})
 	}
-	fx.soft.group = g.id
+	fx.soft.g = g
 	// Kafka goes on telling members about the endpoint of one that is gone.
 	fx.soft.endpointBump = c.policy == KIP1071 && m.meta.UserEndpoint != nil
 	fx.Events = append(fx.Events,

@@ -82,9 +82,9 @@ func (c *Coordinator) Loaded(now Now, id string) {
 	session := c.effectiveConfig(id).session
 	for _, mid := range g.memberIDs() {
 		m := g.members[mid]
-		c.arm(&m.session, timerKey{sessionTimer, id, mid}, now.Mono+session, session)
+		c.arm(&m.session, now.Mono+session, session)
 		if m.cur.state == unrevokedTasks {
-			c.armRebalance(now, g, m)
+			c.armRebalance(now, m)
 		}
 	}
 }

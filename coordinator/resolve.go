@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsgroup/streamsgroup/coordinator/record"
 )
@@ -68,7 +67,7 @@ func (h *heartbeat) resolveMember() *refusal {
 		h.base, h.cur, h.target = h.old.meta, h.old.cur, h.old.target
 		return h.checkEpoch()
 	default:
-		m := newMember(g.id, "")
+		m := newMember(g, "")
 		h.base, h.cur, h.joined = m.meta, m.cur, true
 	}
 	return nil
@@ -212,7 +211,7 @@ func sameEndpoint(e *record.Endpoint, req *Request) bool {
 	return e != nil && e.Host == req.UserEndpoint.Host && e.Port == req.UserEndpoint.Port
 }
 
-func sameTags(have []record.KeyValue, sent []kmsg.StreamsGroupHeartbeatRequestClientTag) bool {
+func sameTags(have []record.KeyValue, sent []wireTag) bool {
 	for i := range sent {
 		if t := findTag(have, sent[i].Key); t == nil || t.Value != sent[i].Value {
 			return false
@@ -230,7 +229,7 @@ func findTag(tags []record.KeyValue, key string) *record.KeyValue {
 }
 
 // tagsFromWire sorts client tags by key.
-func tagsFromWire(in []kmsg.StreamsGroupHeartbeatRequestClientTag) []record.KeyValue {
+func tagsFromWire(in []wireTag) []record.KeyValue {
 	var out []record.KeyValue
 	for _, t := range in {
 		out = append(out, record.KeyValue{Key: strings.Clone(t.Key), Value: strings.Clone(t.Value)})

@@ -71,9 +71,9 @@ func (h *heartbeat) assign() *refusal {
 	if h.meta != nil {
 		h.goal = targets[h.meta.Member]
 	}
-	e := TargetComputed{Group: g.id, Epoch: h.epoch, Assignor: h.cfg.assignor, Members: len(targets), Tasks: tasks}
+	e := TargetComputed{Group: g.id, Epoch: h.epoch, Members: len(targets), Tasks: tasks}
 	if h.configured != nil && h.configured.Ready() {
-		e.Unassigned = unassigned(h.configured, targets)
+		e.Assignor, e.Unassigned = h.cfg.assignor, unassigned(h.configured, targets)
 	}
 	h.event(e)
 	return nil
@@ -138,6 +138,7 @@ func (h *heartbeat) computeTargets() (map[string]roles, *refusal) {
 	}
 	out, err := h.c.runAssignor(h.cfg.assignor, in)
 	if err != nil {
+		h.event(AssignmentFailed{Group: g.id, Epoch: h.epoch, Assignor: h.cfg.assignor, Reason: err.Error()})
 		return nil, refuse(kerr.UnknownServerError, "%v", err)
 	}
 	for id := range targets {

@@ -2,97 +2,134 @@ package coordinator
 
 import (
 	"cmp"
-	"container/heap"
 	"strings"
 	"time"
 )
 
-// timer is a deadline. The heap of the coordinator holds an entry for it that may
-// be earlier, so that pushing a deadline back costs nothing.
+type timerKind int8
+
+const (
+	sessionTimer timerKind = iota
+	rebalanceTimer
+	initialTimer
+)
+
+// timer is a deadline of a member or, in the case of the initial delay, of a
+// group. It lives there.
 type timer struct {
-	armed bool
+	kind timerKind
+	g    *group
+	m    *member // nil for a timer of the group
+
 	at    time.Duration
 	after time.Duration // the time-out, for the event
 	// epoch is the member epoch when a rebalance timer was armed: it strikes only
 	// if that is still the epoch.
 	epoch int32
-	entry *timerEntry
+	slot  int // in the heap, counted from 1; 0 if the timer is not armed
 }
 
-type timerKind int8
+func (t *timer) armed() bool { return t.slot > 0 }
 
-const (
-	noTimer timerKind = iota
-	sessionTimer
-	rebalanceTimer
-	initialTimer
-)
-
-// timerKey names a timer. It is what the heap holds: timers live in their group
-// or member and may be pushed back without touching the heap.
-type timerKey struct {
-	kind   timerKind
-	group  string
-	member string
+// before orders timers that are due at the same time, so that the order in which
+// they strike does not depend on the order in which they were armed.
+func (t *timer) before(o *timer) bool {
+	member := func(t *timer) string {
+		if t.m == nil {
+			return ""
+		}
+		return t.m.meta.Member
+	}
+	return cmp.Or(strings.Compare(t.g.id, o.g.id), strings.Compare(member(t), member(o)), cmp.Compare(t.kind, o.kind)) < 0
 }
 
-type timerEntry struct {
-	at  time.Duration
-	key timerKey
-	i   int
+// timerHeap orders the armed timers by time, with four children to a node: the
+// heap is as large as the groups are, and reaching for memory is what it costs.
+//
+// The time of a slot may be earlier than that of its timer. Pushing a deadline
+// back, as every heartbeat does with the session, leaves the heap alone; the slot
+// moves when its own time has come.
+type timerHeap []timerSlot
+
+type timerSlot struct {
+	at time.Duration
+	t  *timer
 }
 
-type timerHeap []*timerEntry
-
-func (h timerHeap) Len() int { return len(h) }
-
-// Less orders by time, and equal times by name, so that the order in which
-// timers strike does not depend on the order in which they were armed.
-func (h timerHeap) Less(i, j int) bool {
-	a, b := h[i], h[j]
-	return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.key.group, b.key.group),
-		strings.Compare(a.key.member, b.key.member), cmp.Compare(a.key.kind, b.key.kind)) < 0
+func (s timerSlot) before(o timerSlot) bool {
+	return s.at < o.at || s.at == o.at && s.t.before(o.t)
 }
 
-func (h timerHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].i, h[j].i = i, j
+func (h timerHeap) put(i int, s timerSlot) {
+	h[i] = s
+	s.t.slot = i + 1
 }
 
-func (h *timerHeap) Push(x any) {
-	e := x.(*timerEntry)
-	e.i = len(*h)
-	*h = append(*h, e)
+func (h timerHeap) up(i int, s timerSlot) {
+	for i > 0 {
+		parent := (i - 1) / 4
+		if !s.before(h[parent]) {
+			break
+		}
+		h.put(i, h[parent])
+		i = parent
+	}
+	h.put(i, s)
 }
 
-func (h *timerHeap) Pop() any {
-	old := *h
-	e := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	e.i = -1
-	return e
+func (h timerHeap) down(i int, s timerSlot) {
+	for {
+		first := 4*i + 1
+		if first >= len(h) {
+			break
+		}
+		least := first
+		for c := first + 1; c < min(first+4, len(h)); c++ {
+			if h[c].before(h[least]) {
+				least = c
+			}
+		}
+		if !h[least].before(s) {
+			break
+		}
+		h.put(i, h[least])
+		i = least
+	}
+	h.put(i, s)
 }
 
-// arm sets a timer. Pushing a deadline back, as every heartbeat does with the
-// session, leaves the heap alone: the entry finds out when its time comes.
-func (c *coordinatorState) arm(t *timer, key timerKey, at, after time.Duration) {
-	t.armed, t.at, t.after = true, at, after
-	switch {
-	case t.entry == nil:
-		t.entry = &timerEntry{at: at, key: key}
-		heap.Push(&c.timers, t.entry)
-	case at < t.entry.at:
-		t.entry.at = at
-		heap.Fix(&c.timers, t.entry.i)
+// move gives the slot i to s, which may have to go up or down.
+func (h timerHeap) move(i int, s timerSlot) {
+	if i > 0 && s.before(h[(i-1)/4]) {
+		h.up(i, s)
+	} else {
+		h.down(i, s)
+	}
+}
+
+func (c *coordinatorState) arm(t *timer, at, after time.Duration) {
+	t.at, t.after = at, after
+	switch s := (timerSlot{at, t}); {
+	case !t.armed():
+		c.timers = append(c.timers, s)
+		c.timers.up(len(c.timers)-1, s)
+	case at < c.timers[t.slot-1].at:
+		c.timers.up(t.slot-1, s)
 	}
 }
 
 func (c *coordinatorState) disarm(t *timer) {
-	if t.entry != nil {
-		heap.Remove(&c.timers, t.entry.i)
+	if !t.armed() {
+		return
 	}
-	*t = timer{}
+	i, last := t.slot-1, len(c.timers)-1
+	t.slot = 0
+	s := c.timers[last]
+	c.timers[last] = timerSlot{}
+	c.timers = c.timers[:last]
+	if i < last {
+		c.timers.move(i, s)
+	}
 }
 
 func (c *coordinatorState) dropTimers(g *group) {
@@ -103,28 +140,8 @@ func (c *coordinatorState) dropTimers(g *group) {
 	}
 }
 
-func (c *coordinatorState) timerOf(key timerKey) *timer {
-	g := c.groups[key.group]
-	if g == nil {
-		return nil
-	}
-	if key.kind == initialTimer {
-		return &g.initial
-	}
-	m := g.members[key.member]
-	switch {
-	case m == nil:
-		return nil
-	case key.kind == sessionTimer:
-		return &m.session
-	case key.kind == rebalanceTimer:
-		return &m.rebalance
-	}
-	return nil
-}
-
-// NextDeadline is the time before which Tick has nothing to do. It may be
-// earlier than the next timer, never later.
+// NextDeadline is the time before which Tick has nothing to do. It may be earlier
+// than the next timer, never later.
 func (c *Coordinator) NextDeadline() (mono time.Duration, ok bool) {
 	if len(c.timers) == 0 {
 		return 0, false
@@ -132,62 +149,55 @@ func (c *Coordinator) NextDeadline() (mono time.Duration, ok bool) {
 	return c.timers[0].at, true
 }
 
-// Tick runs one timer that is due: a session, a rebalance or an initial delay.
-// It returns false if there was none. The driver handles fx as for a request and
+// Tick runs one timer that is due: a session, a rebalance or an initial delay. It
+// returns false if there was none. The driver handles fx as for a request and
 // calls again until it returns false.
 func (c *Coordinator) Tick(now Now, fx *Effects) bool {
 	fx.reset()
 	for len(c.timers) > 0 && c.timers[0].at <= now.Mono {
-		e := c.timers[0]
-		t := c.timerOf(e.key)
-		if t.at > e.at {
-			e.at = t.at // it was pushed back
-			heap.Fix(&c.timers, 0)
-			continue
-		}
-		if c.strike(now, e.key, t, fx) {
-			fx.soft.timer, fx.soft.group = e.key, e.key.group
+		switch t := c.timers[0].t; {
+		case t.at > c.timers[0].at:
+			c.timers.down(0, timerSlot{t.at, t}) // it was pushed back
+		case c.strike(now, t, fx):
+			fx.soft.timer = t
 			return true
+		default:
+			c.disarm(t)
 		}
-		c.disarm(t)
 	}
 	return false
 }
 
 // strike decides what a timer does that is due. It returns false if that is
 // nothing.
-func (c *coordinatorState) strike(now Now, key timerKey, t *timer, fx *Effects) bool {
-	g := c.groups[key.group]
-	m := g.members[key.member]
-	switch key.kind {
+func (c *coordinatorState) strike(now Now, t *timer, fx *Effects) bool {
+	switch t.kind {
 	case sessionTimer:
-		c.remove(g, m, SessionExpired, t.after, fx)
+		c.remove(t.g, t.m, SessionExpired, t.after, fx)
 		return true
 	case rebalanceTimer:
-		if m.cur.epoch != t.epoch {
+		if t.m.cur.epoch != t.epoch {
 			return false // it has given up its tasks, or is absent
 		}
-		c.remove(g, m, RebalanceExpired, t.after, fx)
+		c.remove(t.g, t.m, RebalanceExpired, t.after, fx)
 		return true
-	case initialTimer:
-		return c.endInitialDelay(now, g, fx)
-	case noTimer:
 	}
-	return false
+	return c.endInitialDelay(now, t.g, fx)
 }
 
 // endInitialDelay computes the first assignment of a group, if that is possible
-// already: else the next heartbeat does it.
+// already: else, or if the assignor fails, the next heartbeat does it.
 func (c *coordinatorState) endInitialDelay(now Now, g *group, fx *Effects) bool {
 	if len(g.members) == 0 || g.configured() == nil || g.assignmentEpoch >= g.epoch {
 		return false
 	}
 	h := &c.scratch
 	*h = heartbeat{c: c, now: now, fx: fx, g: g, cfg: c.effectiveConfig(g.id), topology: g.topology, configured: g.configured(), epoch: g.epoch, assignment: g.assignmentEpoch, reasons: h.reasons[:0]}
-	done := h.intervalElapsed() && h.assign() == nil
-	*h = heartbeat{reasons: h.reasons[:0]}
-	if !done {
-		fx.reset()
+	due := h.intervalElapsed()
+	if due {
+		fx.soft.g = g
+		h.assign() // what may fail is told by an event
 	}
-	return done
+	*h = heartbeat{reasons: h.reasons[:0]}
+	return due
 }

@@ -3,6 +3,7 @@ package membership
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -53,11 +54,11 @@ func (m *Member) fail(err error, leave bool) {
 		m.leaveFinished()
 	}
 	if was.live() {
-		m.lose(0, lostFatal)
+		m.lose(lostFatal)
 	}
 	m.dropPass()
 	m.inFlight, m.wantJoin = 0, false
-	m.fatalLeave = leave
+	m.fatalLeave = leave && !m.skipsLeave()
 	m.to(Fatal)
 	m.setEpoch(0)
 }
@@ -66,12 +67,9 @@ func (m *Member) fail(err error, leave bool) {
 // is cleared, and the next body is built afresh (ER-6).
 func (m *Member) rejected(now time.Duration, resp *kmsg.StreamsGroupHeartbeatResponse) {
 	code := kerr.TypedErrorForCode(resp.ErrorCode)
-	if code == nil {
-		code = kerr.UnknownServerError
-	}
-	text := ""
-	if resp.ErrorMessage != nil {
-		text = *resp.ErrorMessage
+	text := messageOf(resp)
+	if code == kerr.UnknownServerError && resp.ErrorCode != code.Code {
+		text = strings.TrimSpace(fmt.Sprintf("error code %d %s", resp.ErrorCode, text)) // newer than this library
 	}
 	epoch := m.epoch
 	wait := m.failed(now)
@@ -85,7 +83,7 @@ func (m *Member) rejected(now time.Duration, resp *kmsg.StreamsGroupHeartbeatRes
 		wait = 0
 	case kerr.UnknownMemberID, kerr.FencedMemberEpoch:
 		m.clearBackoff()
-		m.fenced(now)
+		m.fenced()
 		wait = 0
 	case kerr.TopicAuthorizationFailed:
 		m.report(m.codeProblem(code, text))
@@ -94,7 +92,7 @@ func (m *Member) rejected(now time.Duration, resp *kmsg.StreamsGroupHeartbeatRes
 		// again, as an unknown member does. In answer to a join it is fatal.
 		if positive {
 			m.clearBackoff()
-			m.fenced(now)
+			m.fenced()
 			wait = 0
 			break
 		}
@@ -104,7 +102,17 @@ func (m *Member) rejected(now time.Duration, resp *kmsg.StreamsGroupHeartbeatRes
 	default:
 		m.fail(m.codeProblem(code, text), true)
 	}
+	if m.state == Fatal {
+		wait = 0
+	}
 	m.event(HeartbeatRejected{Code: resp.ErrorCode, Message: code.Message + ": " + text, Epoch: epoch, Retry: wait})
+}
+
+func messageOf(resp *kmsg.StreamsGroupHeartbeatResponse) string {
+	if resp.ErrorMessage == nil {
+		return ""
+	}
+	return strings.Clone(*resp.ErrorMessage)
 }
 
 // codeProblem says what an error code means for the reader.
@@ -149,8 +157,10 @@ func (m *Member) HeartbeatFailed(now time.Duration, id uint64, kind FailureKind,
 	case 0:
 		return
 	case m.leaveID:
-		m.leaveID = 0
 		m.leaveFinished()
+		if kind == Disconnected {
+			m.forgetCoordinator("connection lost")
+		}
 		return
 	case m.inFlight:
 		m.inFlight = 0
@@ -168,17 +178,20 @@ func (m *Member) HeartbeatFailed(now time.Duration, id uint64, kind FailureKind,
 	case Other:
 		m.fail(m.problem(err, "the heartbeat failed for good", "mend the cause and make a new member"), false)
 	}
+	if m.state == Fatal {
+		wait = 0
+	}
 	m.event(HeartbeatLost{Kind: kind, Err: err, Retry: wait})
 }
 
 // fenced handles a member that the coordinator does not know, or not with this
 // epoch: rules SM-8, SM-10 to SM-12.
-func (m *Member) fenced(now time.Duration) {
+func (m *Member) fenced() {
 	switch {
 	case m.state.live():
 		m.setEpoch(0)
 		m.known = false
-		m.lose(now, lostFenced)
+		m.lose(lostFenced)
 		m.dropPass()
 		m.to(Fenced)
 	case m.state == PrepareLeaving, m.state == Leaving:

@@ -3,6 +3,7 @@ package membership
 import (
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -10,6 +11,7 @@ import (
 // told. LeaveDone reports the end. A second call while a leave is under way
 // changes nothing.
 func (m *Member) Leave(now time.Duration, mode LeaveMode) {
+	m.now = now
 	m.wantJoin = false
 	if m.leavePending {
 		return
@@ -35,9 +37,9 @@ func (m *Member) Leave(now time.Duration, mode LeaveMode) {
 	m.to(PrepareLeaving)
 	switch {
 	case m.epoch > 0 && (len(revoke) > 0 || running):
-		m.ask(now, revokeLeaving, nil, Callback{Kind: TasksRevoked, Active: revoke})
+		m.ask(revokeLeaving, nil, Callback{Kind: TasksRevoked, Active: revoke})
 	case m.epoch <= 0:
-		m.ask(now, lostLeaving, nil, Callback{Kind: TasksLost, Active: revoke})
+		m.ask(lostLeaving, nil, Callback{Kind: TasksLost, Active: revoke})
 	default:
 		m.startLeaving()
 	}
@@ -80,33 +82,39 @@ func (m *Member) leaveFinished() {
 func (m *Member) leaveAnswered(resp *kmsg.StreamsGroupHeartbeatResponse) {
 	m.leaveFinished()
 	m.known = false
-	if resp.ErrorCode != 0 {
-		m.event(HeartbeatRejected{Code: resp.ErrorCode, Epoch: m.epoch})
+	if resp.ErrorCode == 0 {
+		return
 	}
+	code := kerr.TypedErrorForCode(resp.ErrorCode)
+	if code == kerr.NotCoordinator || code == kerr.CoordinatorNotAvailable {
+		m.forgetCoordinator(code.Message)
+	}
+	m.event(HeartbeatRejected{Code: resp.ErrorCode, Message: code.Message + ": " + messageOf(resp), Epoch: m.epoch})
 }
 
-// LeaveDone is whether no leave is under way and the member is out of the group.
+// LeaveDone is whether the member is out of the group, no leave is under way, and
+// all callbacks have returned.
 func (m *Member) LeaveDone() bool {
 	return !m.leavePending && !m.fatalLeave && (m.state == Unsubscribed || m.state == Fatal) && len(m.calls) == 0
 }
 
 // goStale leaves because the application did not come round in time: rules
 // HB-2, SM-16 and SM-17. The answer to this leave does not matter.
-func (m *Member) goStale(fx *Effects) {
+func (m *Member) goStale(now time.Duration, fx *Effects) {
 	m.event(PollTimerExpired{Limit: m.cfg.MaxPollInterval})
 	lost := m.mayRun()
 	m.dropPass()
 	m.to(PrepareLeaving)
 	m.setEpoch(m.leaveEpoch())
 	m.to(Leaving)
-	fx.Heartbeat, fx.HeartbeatID = m.build(0), m.nextID()
+	fx.Heartbeat, fx.HeartbeatID = m.build(now), m.nextID()
 	m.to(Stale)
 	m.clearBackoff()
 	m.forgetSent()
 	m.forget()
 	m.known = false
 	m.staleDone, m.polledStale = false, false
-	m.ask(0, lostStale, nil, Callback{Kind: TasksLost, Active: lost})
+	m.ask(lostStale, nil, Callback{Kind: TasksLost, Active: lost})
 }
 
 // rejoinStale joins again once "tasks lost" is over and the application is back.

@@ -166,7 +166,7 @@ type memberState struct {
 	running                    *pass
 	calls                      map[uint64]call
 	awaited                    uint64 // the callback that Fenced, Stale or PrepareLeaving waits for
-	staleDone, polledStale     bool // in Stale: "tasks lost" is over; the application is back
+	staleDone, polledStale     bool   // in Stale: "tasks lost" is over; the application is back
 
 	// The coordinator.
 	coordinator  bool
@@ -184,6 +184,7 @@ type memberState struct {
 	dueAt       time.Duration
 	attempts    int
 	backoffTill time.Duration
+	rejoinAt    time.Duration
 	pollAt      time.Duration
 
 	// Delta memory: what the coordinator knows already.

@@ -11,6 +11,7 @@ import (
 // HeartbeatAnswered hands over a response, whatever its error code. The response
 // is not kept.
 func (m *Member) HeartbeatAnswered(now time.Duration, id uint64, resp *kmsg.StreamsGroupHeartbeatResponse) {
+	m.now = now
 	switch id {
 	case 0:
 	case m.leaveID:
@@ -36,6 +37,7 @@ func (m *Member) accepted(now time.Duration, resp *kmsg.StreamsGroupHeartbeatRes
 		m.interval = interval
 		m.dueAt = now + interval
 	}
+	m.dueAt = max(m.dueAt, now+m.backoff(0)) // whatever the interval (TM-4)
 	m.endpointEpoch = resp.EndpointInformationEpoch
 	m.takeSettings(resp)
 	if resp.PartitionsByUserEndpoint != nil {
@@ -80,7 +82,7 @@ func (m *Member) takeStatuses(in []kmsg.StreamsGroupHeartbeatResponseStatus) {
 
 // ready is whether the group processes: it does unless topics are missing or
 // wrong (1, 2, 3) or the assignment is delayed (5). Codes that we do not know do
-// not hinder anybody (ST-6).
+// not hinder anybody, and no list is an empty one (ST-6).
 func ready(in []kmsg.StreamsGroupHeartbeatResponseStatus) bool {
 	for _, s := range in {
 		switch s.StatusCode {
@@ -92,6 +94,7 @@ func ready(in []kmsg.StreamsGroupHeartbeatResponseStatus) bool {
 }
 
 func (m *Member) takeTasks(resp *kmsg.StreamsGroupHeartbeatResponse) {
+	m.known = true
 	lists := 0
 	for _, l := range [][]kmsg.TaskIDs{resp.ActiveTasks, resp.StandbyTasks, resp.WarmupTasks} {
 		if l != nil {
@@ -106,14 +109,13 @@ func (m *Member) takeTasks(resp *kmsg.StreamsGroupHeartbeatResponse) {
 		m.fail(m.problem(nil, "the coordinator sent some task lists and left out others, which breaks the protocol", "check what the broker is"), true)
 		return
 	}
-	m.known = true
 	m.setEpoch(resp.MemberEpoch) // as it is: the coordinator is the authority
 	if m.state == PrepareLeaving {
 		return // what is assigned now will not be run
 	}
 	a := assignment{ready: ready(resp.Status)}
 	if lists == 0 {
-		if m.target.counter < 0 || m.target.ready == a.ready || resp.Status == nil {
+		if m.target.counter < 0 || m.target.ready == a.ready {
 			return
 		}
 		a.active, a.standby, a.warmup = m.target.active, m.target.standby, m.target.warmup

@@ -132,6 +132,9 @@ func (m *Member) heartbeatStep(now time.Duration, fx *Effects) {
 		fx.Heartbeat, fx.HeartbeatID = m.build(now), m.nextID()
 		m.inFlight = fx.HeartbeatID
 		m.dueAt = now + m.interval
+		if m.state == Joining {
+			m.rejoinAt = now + m.backoff(0) // a coordinator that takes members in and fences them at once is not run into in a tight loop
+		}
 		if m.state == Acknowledging {
 			if m.target.same(m.current) {
 				m.to(StateStable)
@@ -159,7 +162,9 @@ func (m *Member) heartbeatAt() (at time.Duration, ok bool) {
 	switch {
 	case !m.coordinator || m.inFlight != 0:
 		return 0, false
-	case m.state == Joining || m.state == Acknowledging:
+	case m.state == Joining:
+		return max(m.backoffTill, m.rejoinAt), true
+	case m.state == Acknowledging:
 		return m.backoffTill, true
 	case m.state == StateStable || m.state == Reconciling || m.state == PrepareLeaving && m.epoch > 0:
 		return max(m.dueAt, m.backoffTill), true

@@ -15,7 +15,6 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	app, err := new(topology.Builder).AddSource("orders", "orders").Build("hello")
 	if err != nil {
 		log.Fatal(err)
@@ -32,7 +31,9 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := m.Run(ctx); err != nil {
+	err = m.Run(ctx)
+	stop()
+	if err != nil {
 		log.Fatal(err)
 	}
 }

@@ -1,0 +1,416 @@
+package membership
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	t.Run("CC-049 leave with tasks", func(t *testing.T) {
+		h := in(t, Acknowledging)
+		regular := h.open[0]
+		h.m.Leave(h.now, LeaveDefault)
+		h.run()
+		require.Equal(t, PrepareLeaving, h.m.State())
+		h.m.Leave(h.now, LeaveGroup)
+		h.run()
+		require.Len(t, h.callbacks, 1, "a second leave changes nothing")
+		require.Len(t, h.open, 1)
+		require.Equal(t, tasks("0_0"), h.done(TasksRevoked).Active)
+		require.Equal(t, Unsubscribed, h.m.State())
+		require.Len(t, h.open, 2, "the leave overtakes the heartbeat in flight")
+		require.Equal(t, int32(-1), h.open[1].req.MemberEpoch)
+		_, ok := h.m.Epoch()
+		require.False(t, ok)
+		require.Empty(t, h.m.Snapshot(h.now).Active)
+
+		h.answerTo(regular, epoch(2))
+		_, ok = h.m.Epoch()
+		require.False(t, ok)
+		require.False(t, h.m.LeaveDone())
+		h.answerTo(h.open[1])
+		require.True(t, h.m.LeaveDone())
+	})
+	t.Run("SM-21 heartbeats go on while tasks are revoked", func(t *testing.T) {
+		h := in(t, PrepareLeaving)
+		for range 3 {
+			n := len(h.sent)
+			h.after(interval)
+			require.Len(t, h.sent, n+1)
+			require.Equal(t, int32(1), h.heartbeat().MemberEpoch)
+			h.assign(active("0_1"), status(5))
+			require.Equal(t, PrepareLeaving, h.m.State(), "what is assigned now is not run")
+			require.Len(t, h.callbacks, 1)
+		}
+	})
+	t.Run("CC-053 a failed revocation does not keep the member", func(t *testing.T) {
+		h := in(t, PrepareLeaving)
+		h.done(TasksRevoked, errors.New("boom"))
+		require.Equal(t, int32(-1), h.heartbeat().MemberEpoch)
+		h.answer()
+		require.True(t, h.m.LeaveDone())
+		require.ErrorContains(t, h.m.Snapshot(h.now).LastError, "boom")
+	})
+	t.Run("no tasks, no callback", func(t *testing.T) {
+		h := stable(t, active())
+		h.m.Leave(h.now, LeaveDefault)
+		h.run()
+		require.Empty(t, h.ran)
+		require.Equal(t, int32(-1), h.heartbeat().MemberEpoch)
+	})
+	t.Run("13.3 a member without an epoch loses its tasks instead", func(t *testing.T) {
+		h := in(t, Joining)
+		h.m.Leave(h.now, LeaveDefault)
+		h.run()
+		h.done(TasksLost)
+		require.Equal(t, Unsubscribed, h.m.State())
+		require.Equal(t, int32(-1), h.open[1].req.MemberEpoch)
+	})
+	for _, s := range []State{Unsubscribed, Fatal} {
+		t.Run("CC-054 leave in "+s.String(), func(t *testing.T) {
+			h := in(t, s)
+			h.m.Leave(h.now, LeaveDefault)
+			h.run()
+			require.Equal(t, s, h.m.State())
+			require.True(t, h.m.LeaveDone())
+			require.Empty(t, h.sent)
+			require.Empty(t, h.ran)
+		})
+	}
+	t.Run("a join that was not carried out yet is taken back", func(t *testing.T) {
+		h := newHarness(t)
+		h.m.Join(0)
+		h.m.Leave(0, LeaveDefault)
+		h.run()
+		require.Equal(t, Unsubscribed, h.m.State())
+		require.Empty(t, h.sent)
+	})
+	for _, s := range []State{Fenced, Stale} {
+		t.Run("CC-055 leave in "+s.String(), func(t *testing.T) {
+			h := in(t, s)
+			h.m.Leave(h.now, LeaveDefault)
+			h.run()
+			require.Equal(t, Unsubscribed, h.m.State())
+			h.done(TasksLost)
+			h.m.Poll(h.now)
+			h.after(interval)
+			require.Equal(t, Unsubscribed, h.m.State(), "no rejoin")
+			require.True(t, h.m.LeaveDone())
+			require.Empty(t, h.sent)
+		})
+	}
+	t.Run("CC-056 answers of the past do not end a leave or disturb the next join", func(t *testing.T) {
+		h := in(t, StateStable)
+		h.heartbeat()
+		h.m.Leave(h.now, LeaveDefault)
+		h.run()
+		h.done(TasksRevoked)
+		regular, leave := h.open[0], h.open[1]
+		h.answerTo(regular)
+		require.False(t, h.m.LeaveDone())
+		h.m.Join(h.now)
+		h.run()
+		require.Equal(t, Unsubscribed, h.m.State(), "the leave comes first")
+		h.answerTo(leave)
+		require.Equal(t, Joining, h.m.State())
+		h.answerTo(leave)
+		h.answerTo(regular, epoch(9), active("0_1").set)
+		require.Equal(t, Joining, h.m.State())
+		require.Empty(t, h.callbacks)
+	})
+	t.Run("an overtaken heartbeat without an answer does not hold up the next join", func(t *testing.T) {
+		h := in(t, StateStable)
+		h.heartbeat()
+		h.m.Leave(h.now, LeaveDefault)
+		h.run()
+		h.done(TasksRevoked)
+		h.answerTo(h.open[1])
+		h.m.Join(h.now)
+		h.run()
+		require.Len(t, h.open, 3)
+		require.NotNil(t, h.open[2].req.Topology)
+		h.answerTo(h.open[0], epoch(9), active("0_1").set)
+		require.Equal(t, Joining, h.m.State(), "the old answer is not taken for that to the join")
+	})
+	t.Run("CC-059 no coordinator while leaving", func(t *testing.T) {
+		h := in(t, PrepareLeaving)
+		h.manual = true
+		h.fail(Disconnected, errors.New("reset"))
+		h.done(TasksRevoked)
+		require.Equal(t, Unsubscribed, h.m.State())
+		require.True(t, h.m.LeaveDone())
+		require.Equal(t, int32(1), h.sent[len(h.sent)-1].req.MemberEpoch, "no leave is sent")
+	})
+	t.Run("CC-064 ER-5 any failure ends the leave", func(t *testing.T) {
+		for _, c := range []int16{69, 25, 42, 16, 15, -1} {
+			h := in(t, Leaving)
+			h.run()
+			require.False(t, h.m.LeaveDone())
+			h.answer(code(c))
+			require.True(t, h.m.LeaveDone(), "code %d", c)
+			require.Equal(t, Unsubscribed, h.m.State())
+			require.Len(t, h.sent, 1, "a leave is not repeated")
+			require.Equal(t, c != 16 && c != 15, h.m.coordinator)
+		}
+		for _, kind := range []FailureKind{Disconnected, TimedOut, Other, Unsupported} {
+			h := in(t, Leaving)
+			h.run()
+			h.fail(kind, errors.New("x"))
+			require.True(t, h.m.LeaveDone())
+			require.Equal(t, Unsubscribed, h.m.State())
+			require.Equal(t, kind != Disconnected, h.m.coordinator)
+		}
+	})
+	t.Run("SM-14 fatal while preparing to leave", func(t *testing.T) {
+		h := in(t, PrepareLeaving)
+		h.answer(code(30))
+		require.Equal(t, Fatal, h.m.State())
+		h.done(TasksRevoked)
+		require.True(t, h.m.LeaveDone())
+		require.Empty(t, h.callbacks, "what is revoked is not lost as well")
+	})
+	t.Run("what was revoked already is not revoked again", func(t *testing.T) {
+		h := stable(t, active("0_0", "0_1"))
+		h.assign(active("0_1"))
+		h.done(TasksRevoked)
+		h.m.Leave(h.now, LeaveDefault)
+		h.run()
+		h.done(TasksAssigned)
+		require.Equal(t, tasks("0_1"), h.done(TasksRevoked).Active)
+		require.Equal(t, Unsubscribed, h.m.State())
+	})
+	t.Run("13.5 the second of two leaves waits for its own callback", func(t *testing.T) {
+		h := in(t, PrepareLeaving)
+		h.answer(code(25))
+		h.m.Join(h.now)
+		h.run()
+		h.assign(active("1_0"))
+		h.m.Leave(h.now, LeaveDefault)
+		h.run()
+		h.done(TasksRevoked)
+		require.Equal(t, PrepareLeaving, h.m.State())
+		h.done(TasksAssigned)
+		require.Equal(t, PrepareLeaving, h.m.State())
+		require.Equal(t, tasks("1_0"), h.done(TasksRevoked).Active)
+		require.Equal(t, Unsubscribed, h.m.State())
+	})
+	t.Run("the leave of a failed member counts until it is answered", func(t *testing.T) {
+		h := stable(t, active("0_0"))
+		h.answer(code(42))
+		h.done(TasksLost)
+		require.Equal(t, Fatal, h.m.State())
+		require.Equal(t, int32(-1), h.heartbeat().MemberEpoch)
+		require.False(t, h.m.LeaveDone())
+		h.answer()
+		require.True(t, h.m.LeaveDone())
+		require.Len(t, h.sent, 2)
+	})
+}
+
+func TestLeaveModes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		mode    LeaveMode
+		dynamic int32 // 0: nothing is sent
+		static  int32
+	}{
+		{"13.6 default", LeaveDefault, -1, -2},
+		{"13.6 leave the group", LeaveGroup, -1, -1},
+		{"CC-060 CC-061 remain in the group", RemainInGroup, 0, -2},
+	} {
+		for _, instance := range []string{"", "shop-1"} {
+			t.Run(c.name+" "+instance, func(t *testing.T) {
+				h := stable(t, active("0_0"), func(cfg *Config) { cfg.InstanceID = instance })
+				h.m.Leave(h.now, c.mode)
+				h.run()
+				h.done(TasksRevoked)
+				require.Equal(t, Unsubscribed, h.m.State())
+				want := c.dynamic
+				if instance != "" {
+					want = c.static
+				}
+				if want == 0 {
+					require.Empty(t, h.sent)
+					require.True(t, h.m.LeaveDone())
+					return
+				}
+				require.Len(t, h.sent, 1)
+				require.Equal(t, want, h.sent[0].req.MemberEpoch)
+				if instance != "" {
+					require.Equal(t, instance, *h.sent[0].req.InstanceID)
+				}
+			})
+		}
+	}
+	t.Run("CC-063 joining resets the mode", func(t *testing.T) {
+		h := stable(t, active("0_0"), static, withPollGuard)
+		h.m.Leave(h.now, LeaveGroup)
+		h.run()
+		h.done(TasksRevoked)
+		h.answer()
+		h.join()
+		h.assign(active("0_0"))
+		h.settle()
+		h.clear()
+		h.after(pollLimit)
+		require.Equal(t, Stale, h.m.State())
+		require.Equal(t, int32(-2), h.sent[len(h.sent)-1].req.MemberEpoch)
+	})
+	t.Run("a failed member that is to remain says nothing", func(t *testing.T) {
+		h := stable(t, active("0_0"))
+		h.m.Leave(h.now, RemainInGroup)
+		h.run()
+		h.answer(code(42))
+		h.done(TasksRevoked)
+		require.Empty(t, h.sent[1:])
+		require.True(t, h.m.LeaveDone())
+	})
+}
+
+func TestStale(t *testing.T) {
+	t.Parallel()
+	for _, s := range []State{Joining, Reconciling, Acknowledging, StateStable} {
+		t.Run("SM-16 CC-073 the poll timer expires in "+s.String(), func(t *testing.T) {
+			h := in(t, s, withPollGuard)
+			ordinary := h.open
+			h.now = h.m.pollAt
+			h.run()
+			require.Equal(t, Stale, h.m.State())
+			leave := h.open[len(h.open)-1]
+			require.Equal(t, int32(-1), leave.req.MemberEpoch)
+			require.Equal(t, []PollTimerExpired{{Limit: pollLimit}}, eventsOf[PollTimerExpired](h))
+			h.clear()
+			before := h.m.interval
+			h.answerTo(leave)
+			for _, o := range ordinary {
+				if o.id != leave.id {
+					h.answerTo(o, epoch(9), active("0_1").set)
+				}
+			}
+			require.Equal(t, Stale, h.m.State())
+			require.Equal(t, before, h.m.interval)
+			h.after(pollLimit)
+			require.Empty(t, h.sent, "a stale member is silent")
+			for len(h.callbacks) > 0 {
+				h.done(h.callbacks[0].Kind)
+			}
+			require.Equal(t, Stale, h.m.State(), "until the application is back")
+			h.m.Poll(h.now)
+			h.run()
+			require.Equal(t, Joining, h.m.State())
+			require.NotNil(t, h.heartbeat().Topology)
+		})
+	}
+	t.Run("SM-18 the application is back before the tasks are lost", func(t *testing.T) {
+		h := in(t, Stale)
+		h.m.Poll(h.now)
+		h.run()
+		require.Equal(t, Stale, h.m.State())
+		require.Equal(t, tasks("0_0"), h.done(TasksLost).Active)
+		require.Equal(t, Joining, h.m.State())
+	})
+	t.Run("an overtaken loss does not let the next stale member rejoin", func(t *testing.T) {
+		h := in(t, Stale)
+		h.m.Leave(h.now, LeaveDefault)
+		h.m.Join(h.now)
+		h.run()
+		h.now = h.m.pollAt
+		h.run()
+		require.Equal(t, Stale, h.m.State())
+		h.m.Poll(h.now)
+		h.done(TasksLost)
+		require.Equal(t, Stale, h.m.State())
+		h.done(TasksLost)
+		require.Equal(t, Joining, h.m.State())
+	})
+	for _, s := range []State{Fatal, Unsubscribed} {
+		t.Run("CC-047 expiry without effect in "+s.String(), func(t *testing.T) {
+			h := in(t, s, withPollGuard)
+			h.after(3 * pollLimit)
+			require.Equal(t, s, h.m.State())
+			require.Empty(t, h.sent)
+		})
+	}
+	t.Run("CC-067 the poll timer is not looked at without a coordinator", func(t *testing.T) {
+		h := newHarness(t, withPollGuard)
+		h.manual = true
+		h.m.Join(0)
+		h.after(3 * pollLimit)
+		require.Equal(t, Joining, h.m.State())
+		require.Empty(t, h.sent)
+	})
+	t.Run("CC-075 polling restarts the timer", func(t *testing.T) {
+		h := in(t, StateStable, withPollGuard)
+		h.m.Poll(h.now)
+		for range 5 {
+			h.after(pollLimit - 1)
+			h.m.Poll(h.now)
+			for len(h.open) > 0 {
+				h.answer()
+			}
+			require.Equal(t, StateStable, h.m.State())
+		}
+		h.after(pollLimit)
+		require.Equal(t, Stale, h.m.State())
+	})
+	t.Run("the duration of a callback is measured", func(t *testing.T) {
+		h := in(t, Stale)
+		h.now += ms(70)
+		h.done(TasksLost)
+		require.Equal(t, ms(70), eventsOf[CallbackFinished](h)[0].Took)
+		h = in(t, StateStable)
+		h.answer(code(30))
+		h.now += ms(30)
+		h.done(TasksLost)
+		require.Equal(t, ms(30), eventsOf[CallbackFinished](h)[0].Took)
+	})
+}
+
+func TestStaticOnVersion0(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, static)
+	h.version = 0
+	h.m.Join(0)
+	h.run()
+	require.Equal(t, Fatal, h.m.State())
+	require.ErrorContains(t, h.errs[0], "static members")
+	require.Empty(t, h.sent)
+
+	t.Run("a look-up that ends after the member has left", func(t *testing.T) {
+		h := newHarness(t, static)
+		h.manual = true
+		h.m.Join(0)
+		h.run()
+		h.m.Leave(0, LeaveDefault)
+		h.run()
+		h.done(TasksLost)
+		h.m.CoordinatorFound(0, 0)
+		require.Equal(t, Unsubscribed, h.m.State())
+		h.m.Join(0)
+		h.run()
+		require.Equal(t, Fatal, h.m.State())
+		require.Empty(t, h.sent)
+	})
+	t.Run("an unusable coordinator that is found after the member has left", func(t *testing.T) {
+		h := newHarness(t)
+		h.manual = true
+		h.m.Join(0)
+		h.run()
+		h.m.Leave(0, LeaveDefault)
+		h.run()
+		h.done(TasksLost)
+		h.m.CoordinatorUnsupported(errors.New("old"))
+		h.run()
+		require.Equal(t, Unsubscribed, h.m.State())
+		require.Empty(t, h.errs)
+		h.m.Join(0)
+		h.after(backoff)
+		h.m.CoordinatorUnsupported(errors.New("old"))
+		h.run()
+		require.Equal(t, Fatal, h.m.State())
+	})
+}

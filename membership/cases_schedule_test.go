@@ -1,0 +1,260 @@
+package membership
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	t.Run("CC-067 nothing is sent without a coordinator", func(t *testing.T) {
+		h := newHarness(t)
+		h.manual = true
+		h.m.Join(0)
+		h.after(interval)
+		require.Equal(t, 1, h.finds, "one look-up at a time")
+		require.Empty(t, h.sent)
+		_, ok := h.m.NextDeadline()
+		require.False(t, ok, "nothing to wait for but the answer")
+	})
+	t.Run("CC-068 nothing is sent outside the group", func(t *testing.T) {
+		h := in(t, Fenced)
+		h.after(interval)
+		require.Empty(t, h.sent)
+	})
+	t.Run("CC-071 joining and acknowledging do not wait for the timer", func(t *testing.T) {
+		h := in(t, Joining)
+		require.Len(t, h.open, 1)
+		h.after(interval)
+		require.Len(t, h.open, 1, "one heartbeat in flight")
+		h.assign(active("0_0"))
+		h.done(TasksAssigned)
+		require.Len(t, h.open, 1)
+
+		h = in(t, Acknowledging)
+		h.after(3 * interval)
+		require.Len(t, h.open, 1)
+		require.Equal(t, Acknowledging, h.m.State())
+		h.answer()
+		require.Len(t, h.open, 1)
+	})
+	t.Run("CC-072 a stable member sends every interval", func(t *testing.T) {
+		h := in(t, StateStable)
+		at, ok := h.m.NextDeadline()
+		require.True(t, ok)
+		require.Equal(t, h.now+interval, at)
+		require.Equal(t, interval, h.m.Snapshot(h.now).NextHeartbeat)
+		h.after(interval - 1)
+		require.Empty(t, h.sent)
+		h.after(1)
+		require.Len(t, h.sent, 1)
+		h.after(2 * interval)
+		require.Len(t, h.sent, 1, "one heartbeat in flight")
+	})
+	t.Run("TM-1 the timer runs from the moment of sending", func(t *testing.T) {
+		h := in(t, StateStable)
+		h.after(interval)
+		h.after(ms(300))
+		h.answer()
+		h.after(interval - ms(300) - 1)
+		require.Len(t, h.sent, 1)
+		h.after(1)
+		require.Len(t, h.sent, 2)
+	})
+	t.Run("TM-1 another interval restarts it", func(t *testing.T) {
+		h := in(t, StateStable)
+		h.after(interval)
+		h.after(ms(300))
+		h.answer(func(r *kmsg.StreamsGroupHeartbeatResponse) { r.HeartbeatIntervalMillis = 2000 })
+		h.after(ms(1999))
+		require.Len(t, h.sent, 1)
+		h.after(ms(1))
+		require.Len(t, h.sent, 2)
+	})
+	for _, n := range []int32{0, -5, 1} {
+		t.Run("TM-4 an interval too short does not make the member spin", func(t *testing.T) {
+			h := in(t, StateStable)
+			for range 50 {
+				h.answer(func(r *kmsg.StreamsGroupHeartbeatResponse) { r.HeartbeatIntervalMillis = n })
+				before := h.now
+				h.after(backoff)
+				require.Len(t, h.open, 1)
+				require.Equal(t, before+backoff, h.now)
+			}
+			require.Len(t, h.sent, 51)
+		})
+	}
+	t.Run("CC-078 after a failure the wait is the back-off", func(t *testing.T) {
+		h := in(t, StateStable)
+		h.heartbeat()
+		h.fail(TimedOut, errors.New("timeout"))
+		require.Len(t, h.sent, 1)
+		require.Equal(t, backoff, h.m.Snapshot(h.now).NextHeartbeat)
+		h.after(backoff)
+		require.Len(t, h.sent, 2)
+	})
+	t.Run("the back-off holds for joins as well", func(t *testing.T) {
+		h := in(t, Joining)
+		h.answer(code(14))
+		h.after(backoff - 1)
+		require.Len(t, h.sent, 0)
+		h.after(1)
+		require.Len(t, h.sent, 1)
+	})
+	t.Run("CC-079 the back-off sequence", func(t *testing.T) {
+		h := in(t, StateStable)
+		for _, want := range []int{100, 200, 400, 800, 1000, 1000} {
+			h.heartbeat()
+			n := len(h.sent)
+			h.fail(TimedOut, errors.New("timeout"))
+			h.after(ms(want) - 1)
+			require.Len(t, h.sent, n)
+			h.after(1)
+			require.Len(t, h.sent, n+1)
+		}
+		h.answer()
+		h.heartbeat()
+		h.fail(TimedOut, errors.New("timeout"))
+		require.Equal(t, backoff, h.m.Snapshot(h.now).NextHeartbeat, "a success resets it")
+	})
+	t.Run("CC-079 jitter and odd bounds", func(t *testing.T) {
+		for _, j := range []float64{0, 0.25, 0.5, 0.999} {
+			h := newHarness(t, func(c *Config) { c.Jitter = func() float64 { return j } })
+			for k, want := range []int{100, 200, 400, 800, 1000, 1000} {
+				got := h.m.backoff(k)
+				require.InDelta(t, float64(ms(want)), float64(got), 0.2*float64(ms(want))+1)
+				require.LessOrEqual(t, got, backoffMax)
+			}
+		}
+		h := newHarness(t, func(c *Config) {
+			c.RetryBackoff, c.RetryBackoffMax = ms(500), ms(300)
+			c.Jitter = func() float64 { return 0.9 }
+		})
+		for k := range 100 {
+			require.Equal(t, ms(300), h.m.backoff(k))
+		}
+	})
+	t.Run("CC-082 an acknowledgement leaves a stable member", func(t *testing.T) {
+		h := in(t, Reconciling)
+		cb := h.callbacks[0]
+		h.m.CallbackDone(h.now, cb.ID, nil)
+		require.Equal(t, Acknowledging, h.m.State())
+		h.step()
+		require.Equal(t, StateStable, h.m.State())
+		require.Len(t, h.sent, 1)
+		at, _ := h.m.NextDeadline()
+		require.Zero(t, at, "no deadline while it is unanswered")
+	})
+	t.Run("CC-168 an overtaken acknowledgement", func(t *testing.T) {
+		h := stable(t, active("0_0"))
+		h.assign(active("0_0", "0_1"))
+		h.heartbeat()
+		h.done(TasksAssigned)
+		require.Equal(t, Acknowledging, h.m.State())
+		h.assign(active("0_1"))
+		require.Equal(t, Reconciling, h.m.State())
+		require.Empty(t, h.open, "no acknowledgement")
+		h.after(interval)
+		h.requireReported(active("0_0", "0_1"), h.heartbeat())
+		h.answer()
+		require.Equal(t, tasks("0_0"), h.done(TasksRevoked).Active)
+		h.done(TasksAssigned)
+		require.Len(t, h.open, 1)
+		h.requireReported(active("0_1"), h.heartbeat())
+		require.Equal(t, StateStable, h.m.State())
+	})
+	t.Run("CC-169 a lost acknowledgement is repeated as an ordinary heartbeat", func(t *testing.T) {
+		h := in(t, Reconciling)
+		h.done(TasksAssigned)
+		require.Equal(t, StateStable, h.m.State())
+		h.fail(TimedOut, errors.New("timeout"))
+		h.after(ms(100))
+		req := h.heartbeat()
+		require.Equal(t, int32(1), req.MemberEpoch)
+		h.requireReported(active("0_0"), req)
+		h.answer()
+		h.after(interval - 1)
+		require.Empty(t, h.open)
+		h.after(1)
+		h.requireNoTasks(h.heartbeat())
+	})
+}
+
+func TestDiscovery(t *testing.T) {
+	t.Parallel()
+	manual := func(t *testing.T) *harness {
+		h := newHarness(t)
+		h.manual = true
+		h.m.Join(0)
+		h.run()
+		require.Equal(t, 1, h.finds)
+		return h
+	}
+	t.Run("CC-080 a coordinator that is lost at once", func(t *testing.T) {
+		h := manual(t)
+		h.m.CoordinatorFound(h.now, 1)
+		h.run()
+		h.answer(code(16))
+		h.after(backoff - 1)
+		require.Equal(t, 1, h.finds)
+		h.after(1)
+		require.Equal(t, 2, h.finds)
+		require.Empty(t, h.open)
+		h.m.CoordinatorFound(h.now, 1)
+		h.run()
+		require.Len(t, h.open, 1, "the heartbeat itself does not back off")
+	})
+	t.Run("CC-069 CC-081 errors", func(t *testing.T) {
+		h := manual(t)
+		h.m.CoordinatorFailed(h.now, kerr.CoordinatorLoadInProgress)
+		h.after(ms(99))
+		require.Equal(t, 1, h.finds)
+		h.after(ms(1))
+		require.Equal(t, 2, h.finds)
+		require.Empty(t, h.errs, "retried silently")
+		h.m.CoordinatorFailed(h.now, kerr.GroupAuthorizationFailed)
+		h.after(ms(199))
+		require.Equal(t, 2, h.finds)
+		require.Len(t, h.errs, 1)
+		require.ErrorIs(t, h.errs[0], kerr.GroupAuthorizationFailed)
+		require.ErrorContains(t, h.errs[0], `"shop"`)
+		require.Equal(t, Joining, h.m.State())
+		h.after(ms(1))
+		h.m.CoordinatorFailed(h.now, kerr.GroupAuthorizationFailed)
+		h.after(ms(400))
+		require.Len(t, h.errs, 1, "reported once")
+		h.m.CoordinatorFailed(h.now, kerr.CoordinatorNotAvailable)
+		h.after(ms(800))
+		h.m.CoordinatorFailed(h.now, kerr.GroupAuthorizationFailed)
+		h.after(ms(1000))
+		require.Len(t, h.errs, 2, "reported again after another answer")
+		h.m.CoordinatorFailed(h.now, errors.New("timeout"))
+		h.after(ms(1000))
+		require.Equal(t, 7, h.finds)
+		require.Len(t, h.errs, 2)
+		h.m.CoordinatorFound(h.now, 1)
+		h.run()
+		require.Len(t, h.open, 1)
+	})
+	t.Run("CC-081 a look-up that takes a minute", func(t *testing.T) {
+		h := manual(t)
+		h.after(time.Minute)
+		require.Equal(t, 1, h.finds)
+	})
+	t.Run("CO-6 the coordinator is forgotten on a disconnect and not on a time-out", func(t *testing.T) {
+		for kind, forgotten := range map[FailureKind]bool{Disconnected: true, TimedOut: false} {
+			h := in(t, StateStable)
+			h.manual = true
+			h.heartbeat()
+			h.fail(kind, errors.New("x"))
+			h.after(backoff)
+			require.Equal(t, forgotten, h.finds == 1)
+			require.Equal(t, StateStable, h.m.State())
+		}
+	})
+}

@@ -1,0 +1,292 @@
+package membership
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"pgregory.net/rapid"
+
+	"github.com/streamsgroup/streamsgroup/topology"
+)
+
+// world is a member among random answers, with a model of the application and of
+// what the coordinator was told.
+type world struct {
+	*rapid.T
+	m   *Member
+	now time.Duration
+
+	finding   bool
+	ordinary  []sentHeartbeat // unanswered, and not given up for a leave
+	abandoned []sentHeartbeat
+	leaves    []sentHeartbeat
+	callbacks []Callback
+
+	runs      []topology.TaskID // the active tasks that the application runs
+	confirmed roles
+	told      *roles // what the coordinator was told since the join or the last failure
+	ready     bool
+	toldReady bool
+}
+
+// pump steps until nothing is due. It must come to rest.
+func (w *world) pump() {
+	for i := 0; ; i++ {
+		require.Less(w, i, 30, "the member spins in state %v", w.m.State())
+		var fx Effects
+		w.m.Step(w.now, &fx)
+		w.take(&fx)
+		at, ok := w.m.NextDeadline()
+		if !ok || at > w.now {
+			return
+		}
+	}
+}
+
+func (w *world) take(fx *Effects) {
+	if fx.FindCoordinator {
+		require.False(w, w.finding, "one look-up at a time")
+		w.finding = true
+	}
+	if req := fx.Heartbeat; req != nil {
+		w.heartbeat(sentHeartbeat{fx.HeartbeatID, req})
+	}
+	for _, err := range fx.Errs {
+		require.NotContains(w, err.Error(), "internal error", "a forbidden transition")
+	}
+	for _, e := range fx.Events {
+		if s, ok := e.(StateChanged); ok {
+			require.Contains(w, permitted[s.To], s.From)
+		}
+	}
+	w.callbacks = append(w.callbacks, fx.Callbacks...)
+}
+
+func (w *world) heartbeat(s sentHeartbeat) {
+	got, carries := reported(w, s.req)
+	if s.req.MemberEpoch < 0 {
+		require.Nil(w, s.req.Topology)
+		w.abandoned = append(w.abandoned, w.ordinary...)
+		w.ordinary = nil
+		w.leaves = append(w.leaves, s)
+		return
+	}
+	require.Empty(w, w.ordinary, "one heartbeat in flight")
+	w.ordinary = append(w.ordinary, s)
+	require.Equal(w, s.req.MemberEpoch == 0, s.req.Topology != nil)
+	switch {
+	case s.req.MemberEpoch == 0:
+		require.Equal(w, roles{}, got)
+		w.told = nil
+	case carries:
+		require.Equal(w, w.confirmed, got, "what is reported is what was confirmed")
+		w.told, w.toldReady = &got, w.ready
+	default:
+		require.NotNil(w, w.told, "the coordinator does not know the tasks")
+		require.Equal(w, w.confirmed, *w.told)
+		require.Equal(w, w.ready, w.toldReady)
+	}
+}
+
+// finish returns from the oldest callback.
+func (w *world) finish(err error) {
+	if len(w.callbacks) == 0 {
+		return
+	}
+	cb := w.callbacks[0]
+	w.callbacks = w.callbacks[1:]
+	why := w.m.calls[cb.ID].purpose
+	switch cb.Kind {
+	case TasksRevoked:
+		w.runs = minus(w.runs, cb.Active)
+		if why == revokeLeaving {
+			require.Empty(w, w.runs, "all tasks are revoked before the member leaves")
+			w.confirmed, w.ready = roles{}, false
+		}
+	case TasksLost:
+		require.Empty(w, minus(w.runs, cb.Active), "all tasks are lost")
+		w.runs = nil
+		w.confirmed, w.ready = roles{}, false
+	case TasksAssigned:
+		require.Empty(w, minus(w.runs, cb.Active), "tasks that go are revoked before others are assigned")
+		require.Empty(w, minus(cb.Standby, minus(cb.Standby, cb.Active)), "a task runs in one role")
+		w.runs = cb.Active
+		if err == nil {
+			w.confirmed, w.ready = roles{cb.Active, cb.Standby, cb.Warmup}, cb.Ready
+		}
+	}
+	w.m.CallbackDone(w.now, cb.ID, err)
+}
+
+var propertyTasks = rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) topology.TaskID {
+	return topology.TaskID{Subtopology: rapid.SampledFrom([]string{"0", "1"}).Draw(t, "subtopology"), Partition: rapid.Int32Range(0, 3).Draw(t, "partition")}
+}), 0, 4, func(t topology.TaskID) topology.TaskID { return t })
+
+func drawResponse(t *rapid.T, req *kmsg.StreamsGroupHeartbeatRequest) *kmsg.StreamsGroupHeartbeatResponse {
+	resp := kmsg.NewPtrStreamsGroupHeartbeatResponse()
+	resp.Version = req.Version
+	resp.Status = []kmsg.StreamsGroupHeartbeatResponseStatus{}
+	kind := rapid.IntRange(0, 9).Draw(t, "kind of response")
+	if kind >= 8 {
+		resp.ErrorCode = rapid.SampledFrom([]int16{14, 15, 16, 25, 110, 25, 110, 69, 29, 42, -1}).Draw(t, "code")
+		return resp
+	}
+	resp.MemberEpoch = rapid.Int32Range(1, 9).Draw(t, "epoch")
+	if req.MemberEpoch < 0 {
+		resp.MemberEpoch = req.MemberEpoch
+	}
+	resp.HeartbeatIntervalMillis = rapid.SampledFrom([]int32{5000, 5000, 1000, 0, -1}).Draw(t, "interval")
+	if rapid.Bool().Draw(t, "not ready") {
+		s := kmsg.NewStreamsGroupHeartbeatResponseStatus()
+		s.StatusCode = 5
+		resp.Status = append(resp.Status, s)
+	}
+	if kind < 4 || req.MemberEpoch == 0 {
+		sorted := func(name string) []topology.TaskID {
+			l := propertyTasks.Draw(t, name)
+			slices.SortFunc(l, topology.TaskID.Compare)
+			return l
+		}
+		roles{sorted("active"), sorted("standby"), sorted("warmup")}.set(resp)
+	}
+	return resp
+}
+
+func TestInvariants(t *testing.T) {
+	t.Parallel()
+	topo := shopTopology(t)
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := Config{
+			Group: "shop", MemberID: "m1", Topology: topo, MaxPollInterval: pollLimit, RetryBackoff: backoff, RetryBackoffMax: backoffMax,
+			PollGuard: rapid.Bool().Draw(t, "poll guard"),
+		}
+		if rapid.Bool().Draw(t, "static") {
+			cfg.InstanceID = "i"
+		}
+		m, err := New(cfg)
+		require.NoError(t, err)
+		w := &world{T: t, m: m}
+		answer := func(from *[]sentHeartbeat, name string) {
+			if len(*from) == 0 {
+				return
+			}
+			i := rapid.IntRange(0, len(*from)-1).Draw(t, name)
+			s := (*from)[i]
+			*from = slices.Delete(*from, i, i+1)
+			lost := rapid.IntRange(0, 5).Draw(t, "lost") == 0
+			counts := s.id == m.inFlight
+			if lost {
+				m.HeartbeatFailed(w.now, s.id, rapid.SampledFrom([]FailureKind{Disconnected, TimedOut}).Draw(t, "failure"), errors.New("lost"))
+				if counts {
+					w.told = nil
+				}
+				return
+			}
+			resp := drawResponse(t, s.req)
+			m.HeartbeatAnswered(w.now, s.id, resp)
+			if counts && resp.ErrorCode != 0 {
+				w.told = nil
+			}
+		}
+		m.Join(0)
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			switch rapid.IntRange(0, 14).Draw(t, "input") {
+			case 0, 1, 2, 3:
+				answer(&w.ordinary, "which")
+			case 4, 5, 6, 7:
+				var err error
+				if rapid.IntRange(0, 30).Draw(t, "callback fails") == 0 {
+					err = errors.New("callback")
+				}
+				w.finish(err)
+			case 8:
+				answer(&w.leaves, "which leave")
+			case 9:
+				answer(&w.abandoned, "which abandoned")
+			case 10:
+				m.Leave(w.now, rapid.SampledFrom([]LeaveMode{LeaveDefault, LeaveGroup, RemainInGroup}).Draw(t, "mode"))
+			case 11:
+				if m.State() != Fatal {
+					m.Join(w.now)
+				}
+			case 12:
+				m.Poll(w.now)
+			default:
+				w.now += time.Duration(rapid.IntRange(1, 6000).Draw(t, "ms")) * time.Millisecond
+			}
+			if w.finding && rapid.IntRange(0, 3).Draw(t, "look-up") > 0 {
+				w.finding = false
+				if rapid.IntRange(0, 4).Draw(t, "look-up fails") == 0 {
+					m.CoordinatorFailed(w.now, errors.New("no coordinator"))
+				} else {
+					m.CoordinatorFound(w.now, 1)
+				}
+			}
+			if m.State() == Stale || m.State() == Fatal {
+				w.abandoned = append(w.abandoned, w.ordinary...)
+				w.ordinary = nil
+			}
+			w.pump()
+			if m.LeaveDone() {
+				require.Empty(t, w.runs, "a member that has left runs nothing")
+				require.Empty(t, w.callbacks)
+			}
+		}
+	})
+}
+
+// TestHeartbeatsAreBounded lets a coordinator that always behaves in the same way
+// answer at once, and an application that confirms at once: the member must not
+// send more than the back-off permits.
+func TestHeartbeatsAreBounded(t *testing.T) {
+	t.Parallel()
+	topo := shopTopology(t)
+	rapid.Check(t, func(t *rapid.T) {
+		m, err := New(Config{Group: "shop", MemberID: "m1", Topology: topo, MaxPollInterval: pollLimit, RetryBackoff: backoff, RetryBackoffMax: backoffMax})
+		require.NoError(t, err)
+		joinsFail := rapid.Bool().Draw(t, "joins fail as well")
+		errorCode := rapid.SampledFrom([]int16{0, 14, 15, 16, 25, 110, 69, 29}).Draw(t, "code")
+		failure := rapid.SampledFrom([]FailureKind{-1, Disconnected, TimedOut}).Draw(t, "failure")
+		every := rapid.SampledFrom([]int32{0, -1, 1, 1000, 5000}).Draw(t, "interval")
+		var now time.Duration
+		sent := 0
+		m.Join(0)
+		for now < time.Minute && m.State() != Fatal {
+			var fx Effects
+			m.Step(now, &fx)
+			if fx.FindCoordinator {
+				m.CoordinatorFound(now, 1)
+			}
+			for _, cb := range fx.Callbacks {
+				m.CallbackDone(now, cb.ID, nil)
+			}
+			if fx.Heartbeat != nil {
+				sent++
+				require.Less(t, sent, 2*600+10, "at %v", now)
+				resp := kmsg.NewPtrStreamsGroupHeartbeatResponse()
+				joining := fx.Heartbeat.MemberEpoch == 0
+				switch {
+				case joining && !joinsFail:
+					resp.MemberEpoch, resp.HeartbeatIntervalMillis = 1, every
+					active("0_0").set(resp)
+					m.HeartbeatAnswered(now, fx.HeartbeatID, resp)
+				case failure >= 0:
+					m.HeartbeatFailed(now, fx.HeartbeatID, failure, errors.New("lost"))
+				default:
+					resp.ErrorCode, resp.HeartbeatIntervalMillis, resp.MemberEpoch = errorCode, every, 1
+					if joining {
+						active().set(resp)
+					}
+					m.HeartbeatAnswered(now, fx.HeartbeatID, resp)
+				}
+			}
+			at, ok := m.NextDeadline()
+			require.True(t, ok || m.State() == Fatal)
+			now = max(now, at)
+		}
+	})
+}
