@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -21,7 +22,10 @@ type GroupConfigError struct {
 }
 
 func (e *GroupConfigError) Error() string {
-	return fmt.Sprintf("group %q: the broker refuses the config: %s (%v)", e.Group, e.Message, e.Cause)
+	if e.Message == "" {
+		return fmt.Sprintf("client: group %q: the broker refuses the config: %v", e.Group, e.Cause)
+	}
+	return fmt.Sprintf("client: group %q: the broker refuses the config: %s (%v)", e.Group, e.Message, e.Cause)
 }
 
 func (e *GroupConfigError) Unwrap() error { return e.Cause }
@@ -83,6 +87,10 @@ func describeGroup(ctx context.Context, cl *kgo.Client, group string) ([]kmsg.St
 	req.Groups = []string{group}
 	kresp, err := cl.Broker(int(node)).Request(ctx, req)
 	if err != nil {
+		var unsupported *UnsupportedError // kgo's own error does not say what is missing
+		if _, verr := heartbeatVersion(ctx, cl, node); errors.As(verr, &unsupported) {
+			return nil, verr
+		}
 		return nil, err
 	}
 	return kresp.(*kmsg.StreamsGroupDescribeResponse).Groups, nil
@@ -113,11 +121,6 @@ func ListGroups(ctx context.Context, cl *kgo.Client) ([]ListedGroup, error) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b ListedGroup) int {
-		if a.Group < b.Group {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(out, func(a, b ListedGroup) int { return strings.Compare(a.Group, b.Group) })
 	return out, errors.Join(errs...)
 }

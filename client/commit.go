@@ -9,6 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/streamsgroup/streamsgroup/membership"
+	"github.com/streamsgroup/streamsgroup/topology"
 )
 
 // ErrFenced is wrapped by a commit that was refused because the tasks belong to
@@ -25,8 +28,13 @@ type position struct {
 }
 
 // MarkProcessed notes that records have been processed: the next Commit covers them.
+// Records of tasks that the member has given up or lost are ignored: a commit of
+// theirs might undo the successor's.
 func (c *Consumer) MarkProcessed(records ...*kgo.Record) {
 	for _, r := range records {
+		if !c.held[topology.TaskID{Subtopology: c.taskOf[r.Topic], Partition: r.Partition}] {
+			continue
+		}
 		tp := topicPartition{r.Topic, r.Partition}
 		if p, ok := c.processed[tp]; !ok || r.Offset >= p.offset {
 			c.processed[tp] = position{offset: r.Offset + 1, epoch: r.LeaderEpoch}
@@ -100,6 +108,10 @@ func (c *Consumer) commitError(epoch int32, err error) error {
 // fetchRetry is the pause before committed offsets are asked for again.
 const fetchRetry = 100 * time.Millisecond
 
+// passing is whether a request may be repeated after an error: the broker said so,
+// or the connection broke.
+func passing(err error) bool { return kerr.IsRetriable(err) || classify(err) != membership.Other }
+
 // committed asks for committed offsets. Partitions without one are left out.
 func (c *Consumer) committed(ctx context.Context, parts []topicPartition) (map[topicPartition]int64, error) {
 	for {
@@ -107,8 +119,10 @@ func (c *Consumer) committed(ctx context.Context, parts []topicPartition) (map[t
 		switch {
 		case err == nil:
 			return out, nil
-		case errors.Is(err, kerr.UnstableOffsetCommit), errors.Is(err, kerr.StaleMemberEpoch), kerr.IsRetriable(err):
+		case errors.Is(err, kerr.UnstableOffsetCommit), errors.Is(err, kerr.StaleMemberEpoch), passing(err):
 			// A transaction is open, or the epoch has moved on meanwhile.
+		case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.GroupIDNotFound):
+			// The member has been expelled: the next heartbeat will tell it.
 		default:
 			return nil, err
 		}

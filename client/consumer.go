@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -41,13 +42,14 @@ type Consumer struct {
 	closed    bool
 
 	// Of the goroutine that polls.
-	ready     bool
-	active    map[topology.TaskID]bool
-	taskOf    map[string]string // source topic to subtopology
+	held      map[topology.TaskID]bool // until the callback that takes a task away is over
+	taskOf    map[string]string        // source topic to subtopology
 	consuming map[string]map[int32]bool
 	startAt   map[topicPartition]int64
+	returned  map[topicPartition]int64 // what Poll returns next
 	processed map[topicPartition]position
 	topics    map[string]topicInfo
+	torn      bool // a topic was created again: its partitions are not fetched yet
 }
 
 type topicPartition struct {
@@ -59,6 +61,8 @@ type queuedCallback struct {
 	ctx  context.Context
 	cb   membership.Callback
 	done chan error
+	// told is whether the user's part is over: Poll may end before ours is.
+	told bool
 }
 
 // NewConsumer makes a consumer for a group that runs a topology. It builds a client
@@ -67,9 +71,7 @@ type queuedCallback struct {
 func NewConsumer(group string, topo *topology.Topology, opts ...Opt) (*Consumer, error) {
 	cfg := defaults()
 	cfg.guard = true
-	for _, o := range opts {
-		o.apply(&cfg)
-	}
+	cfg.take(opts)
 	cl, err := kgo.NewClient(append(slices.Clone(cfg.kgoOpts), kgo.FetchMaxWait(fetchMaxWait))...)
 	if err != nil {
 		return nil, fmt.Errorf("client: KgoOpts: %w", err)
@@ -85,8 +87,8 @@ func NewConsumer(group string, topo *topology.Topology, opts ...Opt) (*Consumer,
 	}
 	c := &Consumer{
 		member: m, topo: topo, cl: cl, opts: cfg.kgoOpts, ended: make(chan struct{}),
-		active: map[topology.TaskID]bool{}, taskOf: map[string]string{}, consuming: map[string]map[int32]bool{},
-		startAt: map[topicPartition]int64{}, processed: map[topicPartition]position{}, topics: map[string]topicInfo{},
+		held: map[topology.TaskID]bool{}, taskOf: map[string]string{}, consuming: map[string]map[int32]bool{},
+		startAt: map[topicPartition]int64{}, returned: map[topicPartition]int64{}, processed: map[topicPartition]position{}, topics: map[string]topicInfo{},
 	}
 	c.running, c.stop = context.WithCancel(context.Background())
 	for _, id := range topo.Subtopologies() {
@@ -159,15 +161,18 @@ var ErrClosed = errors.New("client: the consumer is closed")
 // returns the next records of the active tasks. It blocks until there are some, ctx
 // ends (its error is returned) or the membership fails (a *[membership.Error]).
 // Records are only returned while the group is ready, and never of a task whose
-// revocation has begun.
+// revocation has begun. Callbacks have a context of their own: Poll does not return
+// before they do.
 func (c *Consumer) Poll(ctx context.Context) (Fetches, error) {
-	c.start()
+	if !c.start() {
+		return nil, ErrClosed
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		c.member.Polled()
-		if c.runCallbacks() {
+		if c.runCallbacks(ctx) {
 			continue
 		}
 		select {
@@ -182,12 +187,13 @@ func (c *Consumer) Poll(ctx context.Context) (Fetches, error) {
 	}
 }
 
-// start runs the member in the background, once.
-func (c *Consumer) start() {
+// start runs the member in the background, once, and returns whether it has ever
+// run.
+func (c *Consumer) start() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.started {
-		return
+	if c.started || c.closed {
+		return c.started
 	}
 	c.started = true
 	go func() {
@@ -203,30 +209,39 @@ func (c *Consumer) start() {
 		}
 		c.mu.Unlock()
 	}()
+	return true
 }
 
-// runCallbacks runs what is waiting and returns whether there was anything.
-func (c *Consumer) runCallbacks() bool {
+// runCallbacks runs what is waiting and returns whether there was anything. What is
+// not over when ctx ends is left for the next time.
+func (c *Consumer) runCallbacks(ctx context.Context) bool {
 	c.mu.Lock()
 	queue := c.queue
 	c.queue = nil
 	c.mu.Unlock()
-	for _, q := range queue {
+	for i, q := range queue {
 		if q.ctx.Err() != nil {
 			continue // the member has ended
 		}
-		q.done <- c.runCallback(q.ctx, q.cb)
+		err := c.runCallback(ctx, q)
+		if err != nil && q.told && ctx.Err() != nil && q.ctx.Err() == nil {
+			c.mu.Lock()
+			c.queue = slices.Concat(queue[i:], c.queue)
+			c.mu.Unlock()
+			break
+		}
+		q.done <- err
 	}
 	return len(queue) > 0
 }
 
-func (c *Consumer) runCallback(ctx context.Context, cb membership.Callback) (err error) {
+func (c *Consumer) runCallback(poll context.Context, q *queuedCallback) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = panicError(v)
 		}
 	}()
-	switch cb.Kind {
+	switch ctx, cb := q.ctx, q.cb; cb.Kind {
 	case membership.TasksRevoked:
 		c.drop(cb.Active)
 		err = c.member.callUser(ctx, cb)
@@ -236,10 +251,19 @@ func (c *Consumer) runCallback(ctx context.Context, cb membership.Callback) (err
 		c.forget(cb.Active) // nothing of it may be committed any more
 		err = c.member.callUser(ctx, cb)
 	case membership.TasksAssigned:
-		err = c.member.callUser(ctx, cb)
-		if err == nil {
-			err = c.take(ctx, cb)
+		if !q.told {
+			if err := c.member.callUser(ctx, cb); err != nil {
+				return err
+			}
+			q.told = true
 		}
+		if c.running.Err() != nil {
+			return nil // closing: nothing will be fetched
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(poll, cancel)()
+		err = c.take(ctx, cb)
 	}
 	return err
 }
@@ -261,16 +285,31 @@ func (c *Consumer) fetch(ctx context.Context) (Fetches, error) {
 		c.interrupt = nil
 		c.mu.Unlock()
 	}()
+	if c.torn {
+		if err := c.open(ctx, slices.SortedFunc(maps.Keys(c.held), topology.TaskID.Compare)); err != nil {
+			if ctx.Err() != nil {
+				return nil, nil // it is tried again
+			}
+			return nil, err
+		}
+	}
 	fetches := c.cl.PollFetches(ctx)
 	if fetches.IsClientClosed() {
-		<-c.ended
-		return nil, c.endErr
+		// By Close, by Abandon, or by the user: the member is about to end, and may
+		// want to run a callback before.
+		select {
+		case <-ctx.Done():
+		case <-c.ended:
+		case <-time.After(fetchRetry):
+		}
+		return nil, nil
 	}
 	byTask := map[topology.TaskID][]*kgo.Record{}
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-		t := topology.TaskID{Subtopology: c.taskOf[p.Topic], Partition: p.Partition}
-		if c.active[t] && len(p.Records) > 0 {
+		if c.consuming[p.Topic][p.Partition] && len(p.Records) > 0 {
+			t := topology.TaskID{Subtopology: c.taskOf[p.Topic], Partition: p.Partition}
 			byTask[t] = append(byTask[t], p.Records...)
+			c.returned[topicPartition{p.Topic, p.Partition}] = p.Records[len(p.Records)-1].Offset + 1
 		}
 	})
 	var out Fetches
@@ -280,6 +319,7 @@ func (c *Consumer) fetch(ctx context.Context) (Fetches, error) {
 	slices.SortFunc(out, func(a, b TaskRecords) int { return a.Task.Compare(b.Task) })
 	var failed error
 	pause := false
+	var gone []string
 	fetches.EachError(func(topic string, partition int32, err error) {
 		switch {
 		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -288,12 +328,20 @@ func (c *Consumer) fetch(ctx context.Context) (Fetches, error) {
 			// coordinator's business: it takes the task away.
 			c.member.log(kgo.LogLevelWarn, "cannot fetch", "topic", topic, "partition", partition, "err", err)
 			pause = true
+			if errors.Is(err, kerr.UnknownTopicID) {
+				gone = append(gone, topic)
+			}
 		default:
 			failed = fmt.Errorf("client: fetch of %s-%d: %w", topic, partition, err)
 		}
 	})
 	if len(out) > 0 {
 		return out, nil // an error that lasts comes again
+	}
+	if len(gone) > 0 {
+		short, cancel := context.WithTimeout(ctx, fetchRetry)
+		defer cancel()
+		_ = c.loadTopics(short, gone) // that it is still gone will show again
 	}
 	if pause {
 		select {
@@ -305,8 +353,9 @@ func (c *Consumer) fetch(ctx context.Context) (Fetches, error) {
 }
 
 // Close revokes the tasks (the callback runs inside Close, and may commit), leaves
-// the group and closes the client. Do not poll meanwhile or afterwards. ctx bounds
-// it; the member's leave timeout does, too.
+// the group and closes the client. Do not poll meanwhile or afterwards, and do not
+// call it in a callback. ctx bounds it, and so does the member's leave timeout: the
+// callback's context ends with either.
 func (c *Consumer) Close(ctx context.Context) error {
 	c.mu.Lock()
 	started, closed := c.started, c.closed
@@ -320,8 +369,9 @@ func (c *Consumer) Close(ctx context.Context) error {
 	if !started {
 		return nil
 	}
+	defer context.AfterFunc(ctx, c.member.Abandon)()
 	for {
-		c.runCallbacks()
+		c.runCallbacks(ctx)
 		wake, cancel := context.WithCancel(ctx)
 		c.mu.Lock()
 		c.interrupt = cancel
@@ -336,16 +386,19 @@ func (c *Consumer) Close(ctx context.Context) error {
 		cancel()
 		select {
 		case <-c.ended:
-			if errors.Is(c.endErr, ErrClosed) || errors.Is(c.endErr, ErrAbandoned) {
+			switch {
+			case errors.Is(c.endErr, ErrClosed):
+				return nil
+			case errors.Is(c.endErr, ErrAbandoned) && ctx.Err() != nil:
+				return fmt.Errorf("client: did not leave group %q in time: %w", c.member.group, ctx.Err())
+			case errors.Is(c.endErr, ErrAbandoned):
 				return nil
 			}
 			return c.endErr
 		default:
 		}
-		if err := ctx.Err(); err != nil {
-			c.member.Abandon()
-			<-c.ended
-			return fmt.Errorf("client: did not leave group %q in time: %w", c.member.group, err)
+		if ctx.Err() != nil {
+			<-c.ended // the member has been abandoned
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/streamsgroup/streamsgroup/membership"
@@ -30,10 +32,13 @@ type Member struct {
 	mu   sync.Mutex // guards core and what follows
 	core *membership.Member
 	ran  bool
-	gone bool // Abandon was called
+	gone bool  // Abandon was called
+	node int32 // the coordinator
+	// unanswered counts heartbeats on their way. Run waits for the last one: it may
+	// be the goodbye of a member that has failed.
+	unanswered int
 
 	wake chan struct{} // has room for one
-	node int32         // the coordinator; only used by the goroutine of Run and what it starts
 }
 
 // NewMember makes a member of a group that runs a topology. The client must
@@ -41,9 +46,7 @@ type Member struct {
 // consume. The error is an *[OptionError] for a bad option.
 func NewMember(cl *kgo.Client, group string, topo *topology.Topology, opts ...Opt) (*Member, error) {
 	cfg := defaults()
-	for _, o := range opts {
-		o.apply(&cfg)
-	}
+	cfg.take(opts)
 	if cfg.kgoOptsGiven {
 		cfg.bad("KgoOpts", "…", "a Member uses your client: set its options there")
 	}
@@ -56,6 +59,9 @@ func newMember(cl *kgo.Client, group string, topo *topology.Topology, cfg config
 	}
 	if cl == nil {
 		return nil, errors.New("client: a member needs a *kgo.Client")
+	}
+	if v, _ := cl.OptValue(kgo.MaxVersions).(*kversion.Versions); v != nil && !v.HasKey(int16(kmsg.StreamsGroupHeartbeat)) {
+		return nil, &OptionError{"kgo.MaxVersions", v.VersionGuess(), "the client may not send heartbeats of streams groups: want Kafka 4.2 or later"}
 	}
 	cfg.memberID = newMemberID()
 	if cfg.processID == "" {
@@ -129,8 +135,9 @@ var ErrAbandoned = errors.New("client: the member was abandoned")
 
 // Run joins the group and takes part in it until ctx ends. It then revokes, leaves
 // within the leave timeout on a context of its own, and returns nil. If the
-// membership fails for good it returns the reason, a *[membership.Error]. Run can
-// be called once.
+// membership fails for good it returns the reason, a *[membership.Error]. It never
+// returns before the callback that is running: when the time is up, its context
+// ends. Run can be called once.
 func (m *Member) Run(ctx context.Context) error {
 	m.mu.Lock()
 	again := m.ran
@@ -169,14 +176,21 @@ func (r *runtime) loop(ctx context.Context) error {
 	done := ctx.Done()
 	var fx membership.Effects
 	for {
+		var offsets, ends map[topology.TaskID]int64
+		if m.cfg.offsets != nil {
+			offsets, ends = m.cfg.offsets() // without the lock: it may ask the member
+		}
 		m.mu.Lock()
 		gone := m.gone
-		if m.cfg.offsets != nil && !gone {
-			m.core.SetTaskOffsets(m.cfg.offsets())
+		if m.cfg.offsets != nil {
+			m.core.SetTaskOffsets(offsets, ends)
 		}
 		m.core.Step(m.now(), &fx)
 		next, ok := m.core.NextDeadline()
-		left := m.core.LeaveDone()
+		if fx.Heartbeat != nil {
+			m.unanswered++
+		}
+		left := m.core.LeaveDone() && m.unanswered == 0
 		m.mu.Unlock()
 		if gone {
 			return ErrAbandoned
@@ -254,11 +268,12 @@ func (r *runtime) runCallbacks() {
 // PanicError is a callback that panicked. The member ends with it.
 type PanicError struct {
 	Value any
+	// Stack is that of the panic. It is not part of the message.
 	Stack []byte
 }
 
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("client: a callback panicked: %v\n%s", e.Value, e.Stack)
+	return fmt.Sprintf("client: a callback panicked: %v", e.Value)
 }
 
 func panicError(v any) error { return &PanicError{Value: v, Stack: debug.Stack()} }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -55,6 +57,14 @@ type OptionError struct{ Option, Value, Reason string }
 
 func (e *OptionError) Error() string {
 	return fmt.Sprintf("client: option %s(%s): %s", e.Option, e.Value, e.Reason)
+}
+
+func (c *config) take(opts []Opt) {
+	for _, o := range opts {
+		if o != nil {
+			o.apply(c)
+		}
+	}
 }
 
 func (c *config) bad(option, value, reason string) {
@@ -122,13 +132,19 @@ func UserEndpoint(host string, port uint16) Opt {
 }
 
 // ClientTag adds a tag for the rack-aware placement of standbys (group config
-// streams.rack.aware.assignment.tags).
+// streams.rack.aware.assignment.tags). Kafka's limits hold: five tags, keys of 20
+// characters, values of 30.
 func ClientTag(key, value string) Opt {
 	return optFunc(func(c *config) {
 		if strings.TrimSpace(key) == "" || strings.TrimSpace(value) == "" {
 			c.bad("ClientTag", fmt.Sprintf("%q, %q", key, value), "want a key and a value")
 		}
-		c.tags[key] = value
+		if utf8.RuneCountInString(key) > 20 || utf8.RuneCountInString(value) > 30 {
+			c.bad("ClientTag", fmt.Sprintf("%q, %q", key, value), "want a key of at most 20 characters and a value of at most 30")
+		}
+		if c.tags[key] = value; len(c.tags) == 6 {
+			c.bad("ClientTag", fmt.Sprintf("%q, %q", key, value), "want at most five tags")
+		}
 	})
 }
 
@@ -158,7 +174,7 @@ func RetryBackoff(base, limit time.Duration) Opt {
 }
 
 // RequestTimeout is how long an answer to a heartbeat is waited for: 30 s by
-// default.
+// default. The client's own limit, kgo.RequestTimeoutOverhead, holds as well.
 func RequestTimeout(d time.Duration) Opt {
 	return optFunc(func(c *config) { c.requestTimeout = c.positive("RequestTimeout", d) })
 }
@@ -172,7 +188,11 @@ func LeaveTimeout(d time.Duration) Opt {
 // LeaveWith says how to leave at the end. The default leaves for good as a dynamic
 // member and for a moment as a static one.
 func LeaveWith(mode membership.LeaveMode) Opt {
-	return optFunc(func(c *config) { c.leaveMode = mode })
+	return optFunc(func(c *config) {
+		if c.leaveMode = mode; mode < membership.LeaveDefault || mode > membership.RemainInGroup {
+			c.bad("LeaveWith", strconv.Itoa(int(mode)), "want membership.LeaveDefault, LeaveGroup or RemainInGroup")
+		}
+	})
 }
 
 // OnTasksRevoked is called with active tasks to give up: finish and commit their
@@ -200,9 +220,10 @@ func OnTasksLost(fn func(ctx context.Context, active []topology.TaskID)) Opt {
 // not block and must not call the member.
 func OnEvent(fn func(membership.Event)) Opt { return optFunc(func(c *config) { c.onEvent = fn }) }
 
-// TaskOffsets is asked before each heartbeat for the sums of changelog offsets and
-// ends of the tasks whose state is on this process, active tasks that have caught
-// up left out. It must be quick and may not change the maps afterwards.
+// TaskOffsets is asked before each heartbeat, and more often than that, for the sums
+// of changelog offsets and ends of the tasks whose state is on this process, active
+// tasks that have caught up left out. It runs on the goroutine of Run, must be quick
+// and may not change the maps afterwards.
 func TaskOffsets(fn func() (offsets, ends map[topology.TaskID]int64)) Opt {
 	return optFunc(func(c *config) { c.offsets = fn })
 }

@@ -22,16 +22,20 @@ type topicInfo struct {
 // of each source topic of its subtopology. While the group is not ready nothing is
 // fetched.
 func (c *Consumer) take(ctx context.Context, cb membership.Callback) error {
-	clear(c.active)
+	clear(c.held)
 	for _, t := range cb.Active {
-		c.active[t] = true
+		c.held[t] = true
 	}
-	c.ready = cb.Ready
-	if !c.ready {
+	if !cb.Ready {
 		c.removeAll()
 		return nil
 	}
-	want, err := c.partitionsOf(ctx, cb.Active)
+	return c.open(ctx, cb.Active)
+}
+
+// open starts to fetch those partitions of tasks that are not fetched yet.
+func (c *Consumer) open(ctx context.Context, tasks []topology.TaskID) error {
+	want, err := c.partitionsOf(ctx, tasks)
 	if err != nil {
 		return err
 	}
@@ -42,6 +46,7 @@ func (c *Consumer) take(ctx context.Context, cb membership.Callback) error {
 		}
 	}
 	if len(fresh) == 0 {
+		c.torn = false
 		return nil
 	}
 	starts, err := c.starts(ctx, fresh)
@@ -61,6 +66,7 @@ func (c *Consumer) take(ctx context.Context, cb membership.Callback) error {
 	}
 	c.cl.AddConsumePartitions(add)
 	clear(c.startAt)
+	c.torn = false
 	return nil
 }
 
@@ -103,11 +109,15 @@ func (c *Consumer) loadTopics(ctx context.Context, topics []string) error {
 		}
 	}
 	for {
+		var failed error
 		resp, err := req.RequestWith(ctx, c.cl)
 		if err != nil {
-			return fmt.Errorf("client: topics of the assignment: %w", err)
+			failed = fmt.Errorf("client: topics of the assignment: %w", err)
+			if !passing(err) {
+				return failed
+			}
+			resp = &kmsg.MetadataResponse{}
 		}
-		var failed error
 		for _, t := range resp.Topics {
 			if t.Topic == nil {
 				continue
@@ -122,8 +132,13 @@ func (c *Consumer) loadTopics(ctx context.Context, topics []string) error {
 			if known, ok := c.topics[*t.Topic]; ok && known.id != t.TopicID {
 				// The topic was deleted and created again: kgo would go on asking for
 				// the old one.
+				c.torn = c.torn || len(c.consuming[*t.Topic]) > 0
 				delete(c.consuming, *t.Topic)
 				c.cl.PurgeTopicsFromConsuming(*t.Topic)
+				for p := range known.partitions {
+					delete(c.returned, topicPartition{*t.Topic, p})
+					delete(c.processed, topicPartition{*t.Topic, p})
+				}
 			}
 			c.topics[*t.Topic] = topicInfo{id: t.TopicID, partitions: int32(len(t.Partitions))}
 		}
@@ -133,7 +148,7 @@ func (c *Consumer) loadTopics(ctx context.Context, topics []string) error {
 		select {
 		case <-ctx.Done():
 			return failed
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(fetchRetry):
 		}
 	}
 }
@@ -145,8 +160,8 @@ func (c *Consumer) StartAt(topic string, partition int32, offset int64) {
 	c.startAt[topicPartition{topic, partition}] = offset
 }
 
-// starts finds where to start: what StartAt said, else what is committed, else the
-// beginning.
+// starts finds where to start: what StartAt said, else where Poll has got to (the
+// group was not ready for a while), else what is committed, else the beginning.
 func (c *Consumer) starts(ctx context.Context, parts []topicPartition) (map[topicPartition]kgo.Offset, error) {
 	out := map[topicPartition]kgo.Offset{}
 	var ask []topicPartition
@@ -154,6 +169,14 @@ func (c *Consumer) starts(ctx context.Context, parts []topicPartition) (map[topi
 		if at, ok := c.startAt[tp]; ok {
 			out[tp] = kgo.NewOffset().At(at)
 			c.processed[tp] = position{offset: at, epoch: -1}
+			continue
+		}
+		if at, ok := c.returned[tp]; ok {
+			out[tp] = kgo.NewOffset().At(at)
+			continue
+		}
+		if p, ok := c.processed[tp]; ok {
+			out[tp] = kgo.NewOffset().At(p.offset)
 			continue
 		}
 		ask = append(ask, tp)
@@ -173,7 +196,6 @@ func (c *Consumer) starts(ctx context.Context, parts []topicPartition) (map[topi
 func (c *Consumer) drop(tasks []topology.TaskID) {
 	remove := map[string][]int32{}
 	for _, t := range tasks {
-		delete(c.active, t)
 		for _, topic := range c.topo.Sources(t.Subtopology) {
 			if c.consuming[topic][t.Partition] {
 				delete(c.consuming[topic], t.Partition)
@@ -191,13 +213,10 @@ func (c *Consumer) removeAll() {
 	for topic, ps := range c.consuming {
 		for p := range ps {
 			remove[topic] = append(remove[topic], p)
-			// Go on where the application is, not where it committed last.
-			if at, ok := c.processed[topicPartition{topic, p}]; ok {
-				c.startAt[topicPartition{topic, p}] = at.offset
-			}
 		}
 	}
 	clear(c.consuming)
+	c.torn = false
 	if len(remove) > 0 {
 		c.cl.RemoveConsumePartitions(remove)
 	}
@@ -206,8 +225,10 @@ func (c *Consumer) removeAll() {
 // forget drops what was processed of tasks that are gone.
 func (c *Consumer) forget(tasks []topology.TaskID) {
 	for _, t := range tasks {
+		delete(c.held, t)
 		for _, topic := range c.topo.Sources(t.Subtopology) {
 			delete(c.processed, topicPartition{topic, t.Partition})
+			delete(c.returned, topicPartition{topic, t.Partition})
 			delete(c.startAt, topicPartition{topic, t.Partition})
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/streamsgroup/streamsgroup/membership"
 )
@@ -78,8 +79,8 @@ func (e *UnsupportedError) Error() string {
 
 const maxHeartbeatVersion = 1
 
-// heartbeatVersion is the highest version of StreamsGroupHeartbeat that both sides
-// speak.
+// heartbeatVersion is the highest version of StreamsGroupHeartbeat that the broker,
+// the client and this package speak.
 func heartbeatVersion(ctx context.Context, cl *kgo.Client, node int32) (int16, error) {
 	req := kmsg.NewPtrApiVersionsRequest()
 	req.ClientSoftwareName, req.ClientSoftwareVersion = "streamsgroup", "v0"
@@ -93,7 +94,13 @@ func heartbeatVersion(ctx context.Context, cl *kgo.Client, node int32) (int16, e
 	}
 	for _, k := range resp.ApiKeys {
 		if k.ApiKey == int16(kmsg.StreamsGroupHeartbeat) {
-			return min(k.MaxVersion, maxHeartbeatVersion), nil
+			version := min(k.MaxVersion, maxHeartbeatVersion)
+			if v, _ := cl.OptValue(kgo.MaxVersions).(*kversion.Versions); v != nil {
+				if limit, ok := v.LookupMaxKeyVersion(k.ApiKey); ok {
+					version = min(version, limit)
+				}
+			}
+			return version, nil
 		}
 	}
 	return -1, &UnsupportedError{Node: node}
@@ -105,10 +112,11 @@ func (r *runtime) heartbeat(node int32, id uint64, req *kmsg.StreamsGroupHeartbe
 	ctx, cancel := context.WithTimeout(r.ctx, m.cfg.requestTimeout)
 	defer cancel()
 	kresp, err := m.cl.Broker(int(node)).Request(ctx, pinned{req, req.Version})
-	if r.ctx.Err() != nil {
-		return
-	}
 	m.input(func(now time.Duration) {
+		m.unanswered--
+		if r.ctx.Err() != nil {
+			return
+		}
 		if err != nil {
 			m.core.HeartbeatFailed(now, id, classify(err), err)
 			return

@@ -59,6 +59,9 @@ func (c *Consumer) RestoreChangelog(ctx context.Context, task topology.TaskID, f
 		}
 		var failed error
 		fetches.EachError(func(topic string, partition int32, err error) {
+			if kerr.IsRetriable(err) {
+				return // kgo goes on trying
+			}
 			failed = fmt.Errorf("client: restore of task %s from %s-%d: %w", task, topic, partition, err)
 		})
 		if failed != nil {

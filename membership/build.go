@@ -58,8 +58,8 @@ func optional(s string) *string {
 	if s == "" {
 		return nil
 	}
-	s = strings.Clone(s)
-	return &s
+	c := strings.Clone(s) // not s: it would be allocated for the empty string too
+	return &c
 }
 
 func toWire(l []topology.TaskID) []kmsg.TaskIDs {
@@ -78,8 +78,9 @@ func toWire(l []topology.TaskID) []kmsg.TaskIDs {
 func fromWire(in []kmsg.TaskIDs) []topology.TaskID {
 	var out []topology.TaskID
 	for _, s := range in {
+		id := strings.Clone(s.SubtopologyID) // responses are not kept
 		for _, p := range s.Partitions {
-			out = append(out, topology.TaskID{Subtopology: s.SubtopologyID, Partition: p})
+			out = append(out, topology.TaskID{Subtopology: id, Partition: p})
 		}
 	}
 	slices.SortFunc(out, topology.TaskID.Compare)

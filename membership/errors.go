@@ -40,8 +40,10 @@ func (m *Member) problem(cause error, reason, remedy string) *Error {
 }
 
 // fail ends the membership: the error goes to the application, tasks are lost,
-// and nothing is sent any more, except for one leave if the coordinator still
-// counts on the member. Kafka's client leaves that to the session time-out.
+// and nothing is sent any more, except for one leave if the coordinator may still
+// count on the member: once the application has let go of its tasks, so that nobody
+// runs them twice and they do not wait for the session to end. Kafka's client leaves
+// that to the session time-out.
 func (m *Member) fail(err error, leave bool) {
 	var e *Error
 	if errors.As(err, &e) {
@@ -82,6 +84,8 @@ func (m *Member) rejected(now time.Duration, resp *kmsg.StreamsGroupHeartbeatRes
 		m.forgetCoordinator(code.Message)
 		wait = 0
 	case kerr.UnknownMemberID, kerr.FencedMemberEpoch:
+		// The coordinator of a fenced epoch still has the member, with another one.
+		m.known = code == kerr.FencedMemberEpoch
 		m.clearBackoff()
 		m.fenced()
 		wait = 0
@@ -92,6 +96,7 @@ func (m *Member) rejected(now time.Duration, resp *kmsg.StreamsGroupHeartbeatRes
 		// again, as an unknown member does. In answer to a join it is fatal.
 		if positive {
 			m.clearBackoff()
+			m.known = false
 			m.fenced()
 			wait = 0
 			break
@@ -167,6 +172,7 @@ func (m *Member) HeartbeatFailed(now time.Duration, id uint64, kind FailureKind,
 	default:
 		return
 	}
+	m.known = true // the heartbeat may have arrived
 	wait := m.failed(now)
 	m.lastErr = err
 	switch kind {
@@ -190,7 +196,6 @@ func (m *Member) fenced() {
 	switch {
 	case m.state.live():
 		m.setEpoch(0)
-		m.known = false
 		m.lose(lostFenced)
 		m.dropPass()
 		m.to(Fenced)

@@ -277,7 +277,7 @@ func (m *Member) ForceHeartbeat() { m.dueAt = -1 }
 func (m *Member) Step(now time.Duration, fx *Effects) {
 	*fx = Effects{}
 	m.now = now
-	if m.wantJoin && m.state == Unsubscribed && !m.leavePending {
+	if m.mayJoin() {
 		m.wantJoin = false
 		m.join()
 	}
@@ -290,6 +290,12 @@ func (m *Member) Step(now time.Duration, fx *Effects) {
 		fx.Callbacks, fx.Errs, fx.Events = m.queuedCallbacks, m.errs, m.events
 		m.queuedCallbacks, m.errs, m.events = nil, nil, nil
 	}
+}
+
+// mayJoin is whether a join that was asked for can begin: the former membership
+// is over, and so are its callbacks. A join says that the member owns nothing.
+func (m *Member) mayJoin() bool {
+	return m.wantJoin && m.state == Unsubscribed && !m.leavePending && len(m.calls) == 0
 }
 
 // join starts a membership from nothing.

@@ -91,7 +91,7 @@ func (m *Member) CallbackDone(now time.Duration, id uint64, err error) {
 	// Whatever the outcome, the tasks are gone and the member goes on.
 	m.confirmed = assignment{}
 	if err != nil {
-		m.lastErr = m.callbackError(c.cb, err)
+		m.report(m.callbackError(c.cb, err))
 	}
 	if id != m.awaited {
 		return // of a membership that is over

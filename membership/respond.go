@@ -105,6 +105,9 @@ func (m *Member) takeTasks(resp *kmsg.StreamsGroupHeartbeatResponse) {
 	case lists == 0 && m.state == Joining:
 		m.fail(m.problem(errNoTasks, "the answer to a join breaks the protocol", "check what the broker is"), true)
 		return
+	case resp.MemberEpoch == 0:
+		m.fail(m.problem(nil, "the coordinator accepted a heartbeat and gave no member epoch, which breaks the protocol", "check what the broker is"), true)
+		return
 	case lists != 0 && lists != 3:
 		m.fail(m.problem(nil, "the coordinator sent some task lists and left out others, which breaks the protocol", "check what the broker is"), true)
 		return
@@ -138,10 +141,10 @@ func (m *Member) takeEndpoints(in []kmsg.StreamsGroupHeartbeatResponsePartitions
 		at := Endpoint{Host: strings.Clone(e.UserEndpoint.Host), Port: e.UserEndpoint.Port}
 		p := m.endpoints[at]
 		for _, t := range e.ActivePartitions {
-			p.Active = appendPartitions(p.Active, t.Topic, t.Partitions)
+			p.Active = appendPartitions(p.Active, strings.Clone(t.Topic), t.Partitions)
 		}
 		for _, t := range e.StandbyPartitions {
-			p.Standby = appendPartitions(p.Standby, t.Topic, t.Partitions)
+			p.Standby = appendPartitions(p.Standby, strings.Clone(t.Topic), t.Partitions)
 		}
 		m.endpoints[at] = p
 	}

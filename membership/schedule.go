@@ -35,7 +35,7 @@ func (m *Member) CoordinatorFound(now time.Duration, version int16) {
 // checkVersion ends a static membership that the coordinator cannot serve.
 func (m *Member) checkVersion() {
 	if m.coordinator && m.version == 0 && m.cfg.InstanceID != "" {
-		m.fail(m.problem(nil, "the broker does not support static members: it speaks only version 0 of the protocol", "upgrade it to Kafka 4.4, or leave out the instance id"), false)
+		m.fail(m.problem(kerr.UnsupportedVersion, "the broker does not support static members: it speaks only version 0 of the protocol", "upgrade it to Kafka 4.4, or leave out the instance id"), false)
 	}
 }
 
@@ -109,7 +109,7 @@ func (m *Member) forgetSent() {
 // heartbeatStep decides whether a heartbeat goes out now: rules HB-1 to HB-5.
 func (m *Member) heartbeatStep(now time.Duration, fx *Effects) {
 	switch {
-	case m.fatalLeave:
+	case m.fatalLeave && len(m.calls) == 0:
 		m.fatalLeave = false
 		if m.coordinator {
 			m.epoch = m.leaveEpoch()
@@ -118,6 +118,7 @@ func (m *Member) heartbeatStep(now time.Duration, fx *Effects) {
 			m.leaveID, m.leavePending = fx.HeartbeatID, true
 		}
 	case m.state == Leaving && (!m.coordinator || m.skipsLeave()):
+		m.clearBackoff()
 		m.leaveFinished()
 		m.to(Unsubscribed)
 	case !m.coordinator || !m.state.inGroup():
@@ -184,8 +185,8 @@ func (m *Member) NextDeadline() (at time.Duration, ok bool) {
 			at, ok = t, true
 		}
 	}
-	if len(m.queuedCallbacks)+len(m.errs)+len(m.events) > 0 || m.wantJoin && m.state == Unsubscribed && !m.leavePending ||
-		m.fatalLeave || m.state == Leaving || m.state == Reconciling && m.running == nil && !m.target.same(m.current) {
+	if len(m.queuedCallbacks)+len(m.errs)+len(m.events) > 0 || m.mayJoin() || m.fatalLeave && len(m.calls) == 0 ||
+		m.state == Leaving || m.state == Reconciling && m.running == nil && !m.target.same(m.current) {
 		earliest(0)
 	}
 	if !m.coordinator && !m.finding && m.state.inGroup() {
