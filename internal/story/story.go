@@ -87,11 +87,18 @@ func (t Teller) Coordinator(e coordinator.Event) string {
 		}
 		return fmt.Sprintf("group epoch %d%s: %s", e.Epoch, by, strings.Join(reasons, ", "))
 	case coordinator.TargetComputed:
+		if e.Assignor == "" {
+			return fmt.Sprintf("target for epoch %d: nothing for anybody, the topics are not ready", e.Epoch)
+		}
 		s := fmt.Sprintf("target for epoch %d by %s: %s over %s", e.Epoch, e.Assignor, plural(e.Tasks, "active task"), plural(e.Members, "member"))
 		if len(e.Unassigned) > 0 {
 			s += "; nobody can take " + Tasks(e.Unassigned)
 		}
 		return s
+	case coordinator.AssignmentFailed:
+		return fmt.Sprintf("no target for epoch %d: the assignor %s failed: %s", e.Epoch, e.Assignor, e.Reason)
+	case coordinator.TopicSettingDiffers:
+		return fmt.Sprintf("topic %s has %s=%s where the topology asks for %s: it is left as it is", e.Topic, e.Name, e.Have, e.Want)
 	case coordinator.AssignmentDelayed:
 		if e.Initial {
 			return fmt.Sprintf("assignment waits %s for more members", e.Wait)
