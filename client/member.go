@@ -276,6 +276,12 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("client: a callback panicked: %v", e.Value)
 }
 
+// Unwrap is the value of the panic, if it was an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
 func panicError(v any) error { return &PanicError{Value: v, Stack: debug.Stack()} }
 
 func (m *Member) safely(ctx context.Context, cb membership.Callback) (err error) {
