@@ -245,6 +245,12 @@ func (c *Consumer) runCallback(poll context.Context, q *queuedCallback) (err err
 	case membership.TasksRevoked:
 		c.drop(cb.Active)
 		err = c.member.callUser(ctx, cb)
+		if errors.Is(err, ErrFenced) {
+			// The tasks are somebody else's already: there is nothing left to give up,
+			// and the next heartbeat brings "tasks lost" and a new start.
+			c.member.log(kgo.LogLevelWarn, "fenced while tasks were revoked", "err", err)
+			err = nil
+		}
 		c.forget(cb.Active)
 	case membership.TasksLost:
 		c.drop(cb.Active)

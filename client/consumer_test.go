@@ -491,6 +491,14 @@ func TestPollReturnsWhatEndedTheMember(t *testing.T) {
 			require.ErrorAs(w, err, &p)
 		})
 	})
+	t.Run("panic with an error", func(t *testing.T) {
+		inBubble(t, func(w *world) {
+			boom := errors.New("boom")
+			c := w.consumer(plain(w), &app{onAssigned: func(context.Context, client.Assignment) error { panic(boom) }})
+			_, err := c.Poll(w.Context())
+			require.ErrorIs(w, err, boom)
+		})
+	})
 	t.Run("client closed by the user", func(t *testing.T) {
 		inBubble(t, func(w *world) {
 			wk := w.work(new(app))
@@ -500,6 +508,27 @@ func TestPollReturnsWhatEndedTheMember(t *testing.T) {
 			<-wk.ended
 			require.ErrorIs(w, wk.err, kgo.ErrClientClosed)
 		})
+	})
+}
+
+// A commit that is refused in "tasks revoked" does not end the member: what it was
+// to give up belongs to somebody else by now.
+func TestFencedCommitWhileRevoking(t *testing.T) {
+	inBubble(t, func(w *world) {
+		one := w.work(&app{onRevoked: func(context.Context, []topology.TaskID) error {
+			return fmt.Errorf("commit: %w", client.ErrFenced)
+		}})
+		pass(time.Second)
+		two := w.work(new(app))
+		pass(5 * interval)
+		assert.Len(w, w.members("g"), 2)
+		select {
+		case <-one.ended:
+			require.Fail(w, "the member ended", "%v", one.err)
+		default:
+		}
+		one.halt()
+		two.halt()
 	})
 }
 
