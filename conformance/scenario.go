@@ -1,6 +1,9 @@
 package conformance
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Policy is whose rules a broker follows where KIP-1071 and Apache Kafka differ.
 type Policy int
@@ -38,13 +41,7 @@ type Scenario struct {
 }
 
 // Name is unique among the scenarios: the IDs and the title.
-func (s Scenario) Name() string {
-	name := ""
-	for _, id := range s.IDs {
-		name += id + " "
-	}
-	return name + s.Title
-}
+func (s Scenario) Name() string { return strings.Join(s.IDs, " ") + ": " + s.Title }
 
 // Scenarios are all scenarios, in the order of the rules they show.
 func Scenarios() []Scenario {

@@ -15,8 +15,9 @@ import (
 const usage = `usage: streamsgroup <command> [flags]
 
 commands:
-  broker   run a Kafka-compatible broker in this process, with the streams group coordinator
-  help     show this text
+  broker        run a Kafka-compatible broker in this process, with the streams group coordinator
+  conformance   check a broker, any broker, against the rules of the protocol
+  help          show this text
 
 "streamsgroup <command> -h" lists the flags of a command.
 `
@@ -42,6 +43,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch command, args := args[0], args[1:]; command {
 	case "broker":
 		err = broker(ctx, args, stdout, stderr)
+	case "conformance":
+		err = checkConformance(ctx, args, stdout, stderr)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, usage)
 	default:
