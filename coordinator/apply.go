@@ -27,6 +27,8 @@ type softChanges struct {
 	endpoints    endpointList // if it is filled
 	shutdownBy   string
 
+	descriptionRetry *descriptionRetry // nil to leave it
+
 	timer *timer // that a tick decided about
 }
 
@@ -85,6 +87,9 @@ func (c *coordinatorState) applySoft(now Now, g *group, m *member, soft *softCha
 	if soft.shutdownBy != "" && g.shutdownBy == "" && len(g.members) > 0 {
 		g.shutdownBy = soft.shutdownBy
 	}
+	if soft.descriptionRetry != nil {
+		g.descriptionRetry = *soft.descriptionRetry
+	}
 	if soft.topics.configured != nil {
 		if soft.topics.configured != g.topics.configured {
 			g.endpoints.forget()
@@ -93,7 +98,6 @@ func (c *coordinatorState) applySoft(now Now, g *group, m *member, soft *softCha
 	}
 	if soft.endpointBump {
 		g.endpointEpoch++
-		g.endpoints.forget()
 	}
 	if soft.endpoints.filled {
 		g.endpoints = soft.endpoints
@@ -102,6 +106,9 @@ func (c *coordinatorState) applySoft(now Now, g *group, m *member, soft *softCha
 		c.arm(&g.initial, now.Mono+soft.initialDelay, soft.initialDelay)
 	}
 	if m != nil {
+		if soft.offsets != nil || soft.ends != nil {
+			g.forgetEncoded()
+		}
 		c.applyHeartbeat(now, m, soft)
 	}
 }
@@ -174,6 +181,7 @@ func (c *coordinatorState) apply(r record.Record) {
 	case *record.TargetAssignmentMetadata:
 		g.assignmentEpoch, g.assignmentMillis = r.AssignmentEpoch, r.AssignmentTimestampMillis
 	case *record.TargetAssignment:
+		g.forgetEncoded()
 		g.member(key.Member).target = &roles{listFromRecord(r.Active), listFromRecord(r.Standby), listFromRecord(r.Warmup)}
 	case *record.CurrentAssignment:
 		g.setCurrent(g.member(key.Member), currentFromRecord(r))
@@ -204,6 +212,7 @@ func (c *coordinatorState) applyTombstone(g *group, key record.Key) {
 		g.setCurrent(m, current{epoch: gone, previousEpoch: gone, state: stable})
 	case record.TypeTargetAssignment:
 		m.target = nil
+		g.forgetEncoded()
 	case record.TypeMemberMetadata:
 		c.disarm(&m.session)
 		c.disarm(&m.rebalance)

@@ -229,12 +229,12 @@ func TestStaticMemberEndpoints(t *testing.T) {
 			w.target("a1", "s1:0-2", "b1", "s1:0-2")
 			w.join("a1", inst("i1"), process("pa"), at(c.first)).ok(11).endpointEpoch(c.epoch).endpoints(c.list...)
 			w.hb("a1", -2, inst("i1")).ok(-2)
-			w.join("b1", inst("i1"), process("pa"), at(c.second)).ok(11).endpointEpoch(c.rejoinedEpoch)
-			b := w.hb("b1", 11, inst("i1"), seen(c.rejoinedEpoch+1)).ok(11)
-			if c.rejoinedList == nil {
-				c.rejoinedList = nobody
+			w.join("b1", inst("i1"), process("pa"), at(c.second)).ok(11).endpointEpoch(c.rejoinedEpoch).endpoints(c.rejoinedList...)
+			list := c.rejoinedList
+			if list == nil {
+				list = nobody // asked for, there is one
 			}
-			b.endpoints(c.rejoinedList...)
+			w.hb("b1", 11, inst("i1"), seen(c.rejoinedEpoch+1)).ok(11).endpoints(list...)
 			assert.Equal(w.t, c.second == none, w.c.groups[groupID].members["b1"].meta.UserEndpoint == nil)
 		}})
 	}
@@ -331,14 +331,18 @@ func TestEndpointInformation(t *testing.T) {
 			assert.Greater(w.t, a.resp.EndpointInformationEpoch, int32(3))
 			w.hb("m1", 10, seen(a.resp.EndpointInformationEpoch)).ok(10).endpoints()
 		}},
-		{"the list belongs to the caller", bothModes, func(w *world) {
+		{"a list stays what it was when it was sent", bothModes, func(w *world) {
 			w.t1(2)
-			w.g10(memberSpec{id: "m1", tasks: "s1:0,1", endpoint: "h:1"})
-			for range 2 {
-				a := w.hb("m1", 10, seen(9)).ok(10).endpoints("h:1 foo:0,1")
-				a.resp.PartitionsByUserEndpoint[0].UserEndpoint.Host = "overwritten"
-				a.resp.PartitionsByUserEndpoint[0].ActivePartitions[0].Partitions[0] = 77
-			}
+			w.g10(memberSpec{id: "m1", tasks: "s1:0", endpoint: "h:1"}, memberSpec{id: "m2", tasks: "s1:1", endpoint: "h:2"})
+			first := w.hb("m1", 10, seen(9)).ok(10).endpoints("h:1 foo:0", "h:2 foo:1")
+			w.target("m1", "s1:0", "m2", "s1:1")
+			second := w.hb("m1", 10, seen(9), endpoint("h:3")).ok(11).endpoints("h:3 foo:0", "h:2 foo:1")
+			w.hb("m1", -1)
+			w.target("m2", "s1:0,1")
+			third := w.hb("m2", 10, seen(9), endpoint("h:4"), owned("s1:1")).ok(13).endpoints("h:4 foo:0,1")
+			first.endpoints("h:1 foo:0", "h:2 foo:1")
+			second.endpoints("h:3 foo:0", "h:2 foo:1")
+			third.endpoints("h:4 foo:0,1")
 		}},
 	})
 }

@@ -13,7 +13,7 @@ import (
 // Clone returns an independent copy.
 func (c *Coordinator) Clone() *Coordinator {
 	out := &Coordinator{coordinatorState{
-		policy: c.policy, broker: c.broker, assignors: c.assignors, builtin: c.builtin,
+		policy: c.policy, descriptions: c.descriptions, broker: c.broker, assignors: c.assignors, builtin: c.builtin,
 		groups: map[string]*group{}, overrides: maps.Clone(c.overrides),
 	}}
 	for _, id := range slices.Sorted(maps.Keys(c.groups)) {
@@ -26,6 +26,7 @@ func (c *coordinatorState) cloneGroup(g *group) *group {
 	n := *g
 	n.members, n.static = map[string]*member{}, maps.Clone(g.static)
 	n.stableAt, n.readers = maps.Clone(g.stableAt), maps.Clone(g.readers)
+	n.endpoints.changed = slices.Clone(g.endpoints.changed)
 	n.owners = ownerIndex{maps.Clone(g.owners.active), cloneLists(g.owners.standby), cloneLists(g.owners.warmup)}
 	n.initial.g = &n
 	c.cloneTimer(&n.initial)
@@ -94,6 +95,9 @@ func (g *group) records() []record.Record {
 
 func (g *group) appendSoft(dst []byte) []byte {
 	dst = fmt.Appendf(dst, "endpoints %d shutdown %q initial %v %d image %d\n", g.endpointEpoch, g.shutdownBy, g.initial.armed(), g.initial.at, g.topics.version)
+	if r := g.descriptionRetry; r.attempts > 0 {
+		dst = fmt.Appendf(dst, "description of %d asked for %d times, not before %d\n", r.epoch, r.attempts, r.until)
+	}
 	if c := g.configured(); c != nil {
 		dst = fmt.Appendf(dst, "configured %d %+v\n", c.TopologyEpoch, c.Problem)
 		for _, s := range c.Subtopologies {

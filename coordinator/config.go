@@ -71,6 +71,12 @@ const (
 	cfgLag            = "group.streams.acceptable.recovery.lag"
 )
 
+// The keys under which a group metadata record has the assignment configs.
+const (
+	storedStandbys = "num.standby.replicas"
+	storedTags     = "rack.aware.assignment.tags"
+)
+
 func findInt(name string) *intConfig {
 	for i := range intConfigs {
 		if intConfigs[i].broker == name {
@@ -137,8 +143,8 @@ func (b *brokerConfig) set(name, value string) error {
 		b.assignors = names
 		return nil
 	case cfgOffload:
-		v, err := strconv.ParseBool(value)
-		if err != nil {
+		v, ok := parseBool(value)
+		if !ok {
 			return &ConfigError{name, value, "want true or false"}
 		}
 		b.offload = v
@@ -242,11 +248,44 @@ func (c *coordinatorState) effectiveConfig(group string) *effective {
 	if name := o[cfgAssignorGroup]; c.assignors[name] != nil {
 		e.assignor = name
 	}
-	e.stored = []record.KeyValue{{Key: "num.standby.replicas", Value: strconv.Itoa(e.standbys)}}
+	e.stored = []record.KeyValue{{Key: storedStandbys, Value: strconv.Itoa(e.standbys)}}
 	if len(e.tags) > 0 {
-		e.stored = append(e.stored, record.KeyValue{Key: "rack.aware.assignment.tags", Value: strings.Join(e.tags, ",")})
+		e.stored = append(e.stored, record.KeyValue{Key: storedTags, Value: strings.Join(e.tags, ",")})
 	}
 	return e
+}
+
+// asStored has the assignment configs that are stored with a group in place of
+// those in force, which no heartbeat has taken up yet.
+func (e *effective) asStored(stored []record.KeyValue) *effective {
+	old := *e
+	for _, kv := range stored {
+		switch kv.Key {
+		case storedStandbys:
+			if n, err := strconv.Atoi(kv.Value); err == nil {
+				old.standbys = n
+			}
+		case storedTags:
+			old.tags = splitList(kv.Value)
+		}
+	}
+	if !slices.ContainsFunc(stored, func(kv record.KeyValue) bool { return kv.Key == storedTags }) {
+		old.tags = nil
+	}
+	return &old
+}
+
+// sameConfigs compares stored assignment configs, which Kafka writes in any order.
+func sameConfigs(a, b []record.KeyValue) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !slices.Contains(b, a[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // CheckGroupConfig validates streams.* overrides of one group together, as they
@@ -267,7 +306,7 @@ func (c *Coordinator) CheckGroupConfig(overrides map[string]string) error {
 			}
 			continue
 		case cfgOffloadGroup:
-			if _, err := strconv.ParseBool(value); err != nil {
+			if _, ok := parseBool(value); !ok {
 				return &ConfigError{name, value, "want true or false"}
 			}
 			continue
@@ -432,4 +471,12 @@ func parseTags(name, value string) ([]string, error) {
 		return nil, &ConfigError{name, value, "a tag key is there twice"}
 	}
 	return tags, nil
+}
+
+// parseBool reads a boolean as Kafka does: true or false, in any case, and
+// nothing else.
+func parseBool(value string) (v, ok bool) {
+	value = strings.TrimSpace(value)
+	v = strings.EqualFold(value, "true")
+	return v, v || strings.EqualFold(value, "false")
 }

@@ -40,6 +40,8 @@ type Config struct {
 	// Assignors are registered in addition to the built-in ones, or in place of
 	// one with the same name.
 	Assignors []assignor.Assignor
+	// Descriptions is whether the driver keeps descriptions of topologies.
+	Descriptions bool
 }
 
 // GroupKind is what else, other than a streams group, may live under an id.
@@ -99,20 +101,21 @@ type Effects struct {
 type Coordinator struct{ coordinatorState }
 
 type coordinatorState struct {
-	policy    Policy
-	broker    brokerConfig
-	assignors map[string]assignor.Assignor
-	builtin   []string // names of the built-in ones, the default first
-	groups    map[string]*group
-	overrides map[string]map[string]string // by group, which need not exist
-	timers    timerHeap
-	scratch   heartbeat
+	policy       Policy
+	descriptions bool // of topologies are kept
+	broker       brokerConfig
+	assignors    map[string]assignor.Assignor
+	builtin      []string // names of the built-in ones, the default first
+	groups       map[string]*group
+	overrides    map[string]map[string]string // by group, which need not exist
+	timers       timerHeap
+	scratch      heartbeat
 }
 
 // New returns an empty coordinator. The error names the config at fault.
 func New(cfg Config) (*Coordinator, error) {
 	c := &Coordinator{coordinatorState{
-		policy: cfg.Policy, assignors: map[string]assignor.Assignor{},
+		policy: cfg.Policy, descriptions: cfg.Descriptions, assignors: map[string]assignor.Assignor{},
 		groups: map[string]*group{}, overrides: map[string]map[string]string{},
 	}}
 	builtin := []assignor.Assignor{assignor.NewSticky()}

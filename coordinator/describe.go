@@ -16,26 +16,38 @@ import (
 
 // Describe describes one group; ErrorCode says if there is none.
 func (c *Coordinator) Describe(group string, access Access) kmsg.StreamsGroupDescribeResponseGroup {
+	out, g := c.describe(group, access)
+	if g != nil {
+		for _, id := range g.memberIDs() {
+			out.Members = append(out.Members, g.members[id].describe())
+		}
+	}
+	return out
+}
+
+// describe is a description without the members. The group is nil if it may not
+// be described.
+func (c *Coordinator) describe(id string, access Access) (kmsg.StreamsGroupDescribeResponseGroup, *group) {
 	out := kmsg.NewStreamsGroupDescribeResponseGroup()
-	out.Group = group
+	out.Group = id
 	out.Members = []kmsg.StreamsGroupDescribeResponseGroupMember{}
 	out.AuthorizedOperations = math.MinInt32
-	fail := func(err *kerr.Error, text string) kmsg.StreamsGroupDescribeResponseGroup {
+	fail := func(err *kerr.Error, text string) (kmsg.StreamsGroupDescribeResponseGroup, *group) {
 		out.ErrorCode = err.Code
 		if text != "" {
 			out.ErrorMessage = &text
 		}
-		return out
+		return out, nil
 	}
-	if !allowed(access, kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeGroup, group) {
+	if !allowed(access, kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeGroup, id) {
 		return fail(kerr.GroupAuthorizationFailed, "")
 	}
-	if group == "" {
+	if id == "" {
 		return fail(kerr.InvalidGroupID, "")
 	}
-	g := c.groups[group]
+	g := c.groups[id]
 	if g == nil {
-		return fail(kerr.GroupIDNotFound, "there is no streams group "+group)
+		return fail(kerr.GroupIDNotFound, "there is no streams group "+id)
 	}
 	if g.topology != nil && access != nil {
 		for _, topic := range topics.Named(g.topology) {
@@ -46,13 +58,10 @@ func (c *Coordinator) Describe(group string, access Access) kmsg.StreamsGroupDes
 	}
 	out.State = g.state().String()
 	out.Epoch, out.AssignmentEpoch = g.epoch, g.assignmentEpoch
-	name := c.effectiveConfig(group).assignor
+	name := c.effectiveConfig(id).assignor
 	out.AssignorName = &name
 	out.Topology = g.describeTopology()
-	for _, id := range g.memberIDs() {
-		out.Members = append(out.Members, g.members[id].describe())
-	}
-	return out
+	return out, g
 }
 
 // describeTopology shows decided partition counts while the topology is ready,
@@ -203,7 +212,8 @@ func (c *Coordinator) HasPatterns(group string) bool {
 
 // Delete decides the removal of an empty group and returns 0 or an error code;
 // handled is false if there is no such group. The driver treats fx as for a
-// request.
+// request. What BeginDescriptionRemoval asks for comes first: if it has failed,
+// the code is GROUP_DELETION_FAILED.
 func (c *Coordinator) Delete(group string, fx *Effects) (code int16, handled bool) {
 	fx.reset()
 	g := c.groups[group]
@@ -213,18 +223,25 @@ func (c *Coordinator) Delete(group string, fx *Effects) (code int16, handled boo
 	if len(g.members) > 0 {
 		return kerr.NonEmptyGroup.Code, true
 	}
+	if c.mayHaveDescription(g) {
+		return kerr.GroupDeletionFailed.Code, true
+	}
 	c.tombstones(g, fx)
 	return 0, true
 }
 
 // Convert decides what a classic JoinGroup meets: an empty streams group is
-// tombstoned (0), one with members refuses (INCONSISTENT_GROUP_PROTOCOL).
+// tombstoned (0), one with members refuses (INCONSISTENT_GROUP_PROTOCOL), and one
+// whose description the store could not forget has the client try again
+// (REBALANCE_IN_PROGRESS).
 func (c *Coordinator) Convert(group string, fx *Effects) (code int16, handled bool) {
-	code, handled = c.Delete(group, fx)
-	if code != 0 {
-		code = kerr.InconsistentGroupProtocol.Code
+	switch code, handled = c.Delete(group, fx); code {
+	case 0:
+		return 0, handled
+	case kerr.GroupDeletionFailed.Code:
+		return kerr.RebalanceInProgress.Code, handled
 	}
-	return code, handled
+	return kerr.InconsistentGroupProtocol.Code, handled
 }
 
 func (c *coordinatorState) tombstones(g *group, fx *Effects) {

@@ -16,13 +16,32 @@ type (
 )
 
 // endpointList is what responses say about endpoints. After a rebalance every
-// member is sent the same list, so it is kept until something in it changes.
+// member is sent the same list, so it is kept. If a few members have changed, the
+// next list differs from it in their entries only: as members of a large group
+// change one after the other, making each list from nothing would cost the square
+// of their number.
 type endpointList struct {
 	filled bool
-	list   []wireEndpoint // by member id; immutable
+	// members and list belong together, ascending by member id. Both are
+	// immutable.
+	members []string
+	list    []wireEndpoint
+	// changed are members whose entry is not right any more, in any order.
+	changed []string
 }
 
 func (l *endpointList) forget() { *l = endpointList{} }
+
+// touch notes that what the list says of a member may be wrong.
+func (l *endpointList) touch(member string) {
+	switch {
+	case !l.filled:
+	case len(l.changed) > len(l.list)/2:
+		l.forget()
+	default:
+		l.changed = append(l.changed, member)
+	}
+}
 
 // respondEndpoints tells the member who answers queries for which partitions, if
 // it does not know the latest.
@@ -34,7 +53,7 @@ func (h *heartbeat) respondEndpoints(resp *kmsg.StreamsGroupHeartbeatResponse) {
 		soft.endpointBump = true
 	}
 	if epoch != h.req.EndpointInformationEpoch {
-		resp.PartitionsByUserEndpoint = h.endpointList()
+		resp.PartitionsByUserEndpoint = slices.Clip(h.endpointList())
 	}
 	resp.EndpointInformationEpoch = epoch
 	if h.created {
@@ -48,34 +67,74 @@ func endpointChanged(a, b *record.Endpoint) bool {
 	return (a == nil) != (b == nil) || a != nil && *a != *b
 }
 
-// endpointList is the list as it will be once this heartbeat is applied. What it
-// returns belongs to the response.
+// endpointList is the list as it will be once this heartbeat is applied. It is
+// shared and immutable.
 func (h *heartbeat) endpointList() []wireEndpoint {
-	g := h.g
-	if g.endpoints.filled && h.replaced == "" && h.meta == h.base && h.next.assigned.equal(h.cur.assigned) && h.configured == g.topics.configured {
-		return copyEndpoints(g.endpoints.list)
+	have := &h.g.endpoints
+	if !have.filled || h.configured != h.g.topics.configured {
+		return h.newEndpointList()
 	}
-	ids := g.memberIDs()
+	self := h.replaced != "" || h.meta != h.base || !h.next.assigned.equal(h.cur.assigned)
+	if !self && len(have.changed) == 0 {
+		return have.list
+	}
+	changed := slices.Clone(have.changed)
+	if self {
+		changed = append(changed, h.meta.Member)
+	}
+	if h.replaced != "" {
+		changed = append(changed, h.replaced)
+	}
+	slices.Sort(changed)
+	next := endpointList{filled: true, members: slices.Clone(have.members), list: slices.Clone(have.list)}
+	for _, id := range slices.Compact(changed) {
+		i, listed := slices.BinarySearch(next.members, id)
+		entry, ok := h.endpointOf(id)
+		switch {
+		case ok && listed:
+			next.list[i] = entry
+		case ok:
+			next.members, next.list = slices.Insert(next.members, i, id), slices.Insert(next.list, i, entry)
+		case listed:
+			next.members, next.list = slices.Delete(next.members, i, i+1), slices.Delete(next.list, i, i+1)
+		}
+	}
+	h.fx.soft.endpoints = next
+	return next.list
+}
+
+func (h *heartbeat) newEndpointList() []wireEndpoint {
+	ids := h.g.memberIDs()
 	if i, ok := slices.BinarySearch(ids, h.meta.Member); !ok {
 		ids = slices.Insert(ids, i, h.meta.Member)
 	}
-	list := []wireEndpoint{}
+	next := endpointList{filled: true, list: []wireEndpoint{}}
 	for _, id := range ids {
-		e, tasks := h.meta.UserEndpoint, h.next.assigned
-		if id != h.meta.Member {
-			m := g.members[id]
-			e, tasks = m.meta.UserEndpoint, m.cur.assigned
+		if entry, ok := h.endpointOf(id); ok {
+			next.members, next.list = append(next.members, id), append(next.list, entry)
 		}
-		if e == nil || id == h.replaced && id != h.meta.Member {
-			continue
-		}
-		list = append(list, endpointEntry(*e, tasks, h.configured))
 	}
-	h.fx.soft.endpoints = endpointList{filled: true, list: list}
-	return copyEndpoints(list)
+	h.fx.soft.endpoints = next
+	return next.list
 }
 
-func endpointEntry(e record.Endpoint, tasks roles, c *topics.Configured) wireEndpoint {
+// endpointOf is a member's entry once this heartbeat is applied. ok is false if
+// there is no such member or it has no endpoint.
+func (h *heartbeat) endpointOf(id string) (entry wireEndpoint, ok bool) {
+	if id == h.meta.Member {
+		return endpointEntry(h.meta.UserEndpoint, h.next.assigned, h.configured)
+	}
+	m := h.g.members[id]
+	if m == nil || id == h.replaced {
+		return entry, false
+	}
+	return endpointEntry(m.meta.UserEndpoint, m.cur.assigned, h.configured)
+}
+
+func endpointEntry(e *record.Endpoint, tasks roles, c *topics.Configured) (entry wireEndpoint, ok bool) {
+	if e == nil {
+		return entry, false
+	}
 	out := kmsg.NewStreamsGroupHeartbeatResponsePartitionsByUserEndpoint()
 	out.UserEndpoint.Host, out.UserEndpoint.Port = e.Host, e.Port
 	out.ActivePartitions, out.StandbyPartitions = []wireActive{}, []wireStandby{}
@@ -89,7 +148,7 @@ func endpointEntry(e record.Endpoint, tasks roles, c *topics.Configured) wireEnd
 		p.Topic, p.Partitions = topic, partitions
 		out.StandbyPartitions = append(out.StandbyPartitions, p)
 	})
-	return out
+	return out, true
 }
 
 // eachTopic turns tasks into partitions of their source topics, leaving out
@@ -111,23 +170,4 @@ func eachTopic(l taskList, c *topics.Configured, fn func(topic string, partition
 		}
 		l = l[n:]
 	}
-}
-
-// copyEndpoints is a deep copy: drivers may do with a response what they like.
-func copyEndpoints(in []wireEndpoint) []wireEndpoint {
-	out := make([]wireEndpoint, len(in))
-	for i, e := range in {
-		e.ActivePartitions = slices.Clone(e.ActivePartitions)
-		for j := range e.ActivePartitions {
-			p := &e.ActivePartitions[j].Partitions
-			*p = slices.Clone(*p)
-		}
-		e.StandbyPartitions = slices.Clone(e.StandbyPartitions)
-		for j := range e.StandbyPartitions {
-			p := &e.StandbyPartitions[j].Partitions
-			*p = slices.Clone(*p)
-		}
-		out[i] = e
-	}
-	return out
 }

@@ -201,6 +201,26 @@ type (
 	}
 	// ShutdownRequested is a member asking the whole application to stop.
 	ShutdownRequested struct{ Group, Member string }
+	// DescriptionRequested is a member that is asked for the description of its
+	// topology (KIP-1331).
+	DescriptionRequested struct {
+		Group, Member string
+		TopologyEpoch int32
+	}
+	// DescriptionStored is a description that the store has taken.
+	DescriptionStored struct {
+		Group         string
+		TopologyEpoch int32
+	}
+	// DescriptionFailed is a call of the store that failed. TopologyEpoch is -1
+	// if it was to forget the group; else Permanent is whether members will not
+	// be asked for this epoch again.
+	DescriptionFailed struct {
+		Group         string
+		TopologyEpoch int32
+		Permanent     bool
+		Reason        string
+	}
 	// ConfigClamped is a group config that is used with another value because
 	// it lies outside the broker's bounds.
 	ConfigClamped struct{ Group, Name, Value, Used string }
@@ -228,6 +248,9 @@ func (e TopicsReady) GroupID() string            { return e.Group }
 func (e TopicsRequested) GroupID() string        { return e.Group }
 func (e TopicSettingDiffers) GroupID() string    { return e.Group }
 func (e ShutdownRequested) GroupID() string      { return e.Group }
+func (e DescriptionRequested) GroupID() string   { return e.Group }
+func (e DescriptionStored) GroupID() string      { return e.Group }
+func (e DescriptionFailed) GroupID() string      { return e.Group }
 func (e ConfigClamped) GroupID() string          { return e.Group }
 
 // LeaveCause is why a membership ended.

@@ -30,11 +30,16 @@ func allowed(a Access, op kmsg.ACLOperation, kind kmsg.ACLResourceType, name str
 	return a == nil || a.Allowed(op, kind, name)
 }
 
+// speaksStreams is whether the broker is configured to know streams groups.
+func (c *coordinatorState) speaksStreams() bool {
+	return slices.Contains(c.broker.protocols, "streams")
+}
+
 // gate checks what can be checked without the group, in Kafka's order: the first
 // failing check answers.
 func (h *heartbeat) gate() *refusal {
 	req := h.req
-	if !slices.Contains(h.c.broker.protocols, "streams") {
+	if !h.c.speaksStreams() {
 		return silent(kerr.UnsupportedVersion)
 	}
 	if !allowed(req.Access, kmsg.ACLOperationRead, kmsg.ACLResourceTypeGroup, req.Group) {
@@ -66,6 +71,19 @@ func (h *heartbeat) gate() *refusal {
 		return refuse(kerr.InvalidRequest, "Topology is sent with MemberEpoch 0 only, not with %d", req.MemberEpoch)
 	}
 	return h.gateRepetitions()
+}
+
+// Check makes the checks of a heartbeat that need no group, for a node that does
+// not coordinate the group: Kafka refuses a malformed request wherever it
+// arrives, and says only then that another node is in charge. If a check fails
+// it fills resp (every field) and returns false.
+func (c *Coordinator) Check(req *Request, resp *kmsg.StreamsGroupHeartbeatResponse) bool {
+	h := heartbeat{c: &c.coordinatorState, req: req}
+	r := h.gate()
+	if r != nil {
+		respondRefusal(resp, r)
+	}
+	return r == nil
 }
 
 // gateTopology looks at the names of all topics, then at what the sender may

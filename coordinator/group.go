@@ -39,6 +39,11 @@ type group struct {
 	shutdownBy    string
 	initial       timer // the initial rebalance delay
 	config        *effective
+
+	descriptionRetry descriptionRetry
+
+	encoded     []byte // the members, encoded for descriptions; nil if they are to be encoded anew
+	encodedSize int    // when that was last done
 }
 
 // topicView is a topology matched against the topics as they were last seen.
@@ -52,16 +57,25 @@ type topicView struct {
 	required []string
 	// readers are the topics that patterns match, by subtopology.
 	readers map[string]string
+	// resolution tells the members what the patterns match, nil without patterns.
+	resolution *resolution
 }
 
 func newGroup(id string) *group {
 	g := &group{
 		id: id, epoch: 1, assignmentEpoch: 1, validatedEpoch: -1, storedDescription: -1, failedDescription: -1,
-		members: map[string]*member{}, static: map[string]string{},
-		owners: newOwnerIndex(), stableAt: map[int32]int{}, readers: map[string]string{},
+		readers: map[string]string{},
 	}
+	g.noMembers()
 	g.initial = timer{kind: initialTimer, g: g}
 	return g
+}
+
+// noMembers starts what is kept by member or by task anew.
+func (g *group) noMembers() {
+	g.members, g.static = map[string]*member{}, map[string]string{}
+	g.owners, g.stableAt = newOwnerIndex(), map[int32]int{}
+	g.endpoints.forget()
 }
 
 // member is one member of a group.
@@ -124,6 +138,7 @@ func (g *group) member(id string) *member {
 		m = newMember(g, id)
 		g.members[id] = m
 		g.count(m)
+		g.forgetEncoded()
 	}
 	return m
 }
@@ -136,7 +151,10 @@ func (g *group) setCurrent(m *member, c current) {
 	m.cur = c
 	g.count(m)
 	g.owners.add(m.meta.ProcessID, m.held())
-	g.endpoints.forget()
+	if m.meta.UserEndpoint != nil {
+		g.endpoints.touch(m.meta.Member)
+	}
+	g.forgetEncoded()
 }
 
 // setMeta replaces a member's metadata. The tasks move with the process id.
@@ -146,11 +164,14 @@ func (g *group) setMeta(m *member, meta *record.MemberMetadata) {
 		g.owners.remove(m.meta.ProcessID, m.held())
 		g.owners.add(meta.ProcessID, m.held())
 	}
+	if m.meta.UserEndpoint != nil || meta.UserEndpoint != nil {
+		g.endpoints.touch(meta.Member)
+	}
 	m.meta = meta
 	if meta.InstanceID != nil {
 		g.static[*meta.InstanceID] = meta.Member
 	}
-	g.endpoints.forget()
+	g.forgetEncoded()
 }
 
 func (g *group) removeMember(m *member) {
@@ -158,9 +179,13 @@ func (g *group) removeMember(m *member) {
 	g.uncount(m)
 	g.freeInstance(m)
 	delete(g.members, m.meta.Member)
-	g.endpoints.forget()
+	if m.meta.UserEndpoint != nil {
+		g.endpoints.touch(m.meta.Member)
+	}
+	g.forgetEncoded()
 	if len(g.members) == 0 {
 		g.shutdownBy = ""
+		g.noMembers() // maps do not shrink
 	}
 }
 

@@ -78,6 +78,9 @@ type world struct {
 	image  *topics.Image
 	fx     Effects
 	log    []record.Record
+	// batches are the lengths that the log had: what is appended at once is
+	// never torn.
+	batches []int
 	// shadow is a coordinator that knows nothing but the log, up to shadowed.
 	shadow   *Coordinator
 	shadowed int
@@ -242,6 +245,7 @@ func (w *world) replay(records ...record.Record) {
 		require.NoError(w.t, w.c.Replay(r))
 	}
 	w.log = append(w.log, records...)
+	w.batches = append(w.batches, len(w.log))
 }
 
 func (m memberSpec) records(ae int32) []record.Record {
@@ -292,14 +296,13 @@ func processOf(member string) string {
 // send plays the driver: decide, append, apply.
 func (w *world) send(r *Request) *answer {
 	w.t.Helper()
-	before := w.c.stateOf(r.Group)
-	resp := kmsg.NewStreamsGroupHeartbeatResponse()
-	resp.Version = r.Version
-	resp.MemberID, resp.ActiveTasks = "left from before", []kmsg.TaskIDs{{SubtopologyID: "left from before"}}
-	w.c.Handle(w.now, w.image, r, &resp, &w.fx)
-	require.Equal(w.t, before, w.c.stateOf(r.Group), "deciding must not change the state")
-	a := &answer{w: w, resp: resp}
+	rehearsed := w.rehearse(r)
+	a := &answer{w: w, resp: w.decide(r)}
+	require.Equal(w.t, rehearsed, w.decision(&a.resp), "a request that could not be written gets another answer when it is repeated")
 	w.finish(a, func(err error) { AppendFailed(&a.resp, err) })
+	if list := a.resp.PartitionsByUserEndpoint; list != nil {
+		require.Equal(w.t, w.c.groups[r.Group].countEndpoints(), list)
+	}
 	return a
 }
 
@@ -314,10 +317,26 @@ func (w *world) finish(a *answer, failed func(error)) {
 	}
 	a.recs = append(a.recs, w.fx.Records...)
 	w.log = append(w.log, w.fx.Records...)
+	if len(w.fx.Records) > 0 {
+		w.batches = append(w.batches, len(w.log))
+	}
 	a.create = append(a.create, w.fx.CreateTopics...)
 	w.c.Apply(w.now, &w.fx)
 	a.events = append(a.events, w.fx.Events...)
 	w.check()
+}
+
+// decide lets the coordinator decide about a request into a response that has
+// been used before.
+func (w *world) decide(r *Request) kmsg.StreamsGroupHeartbeatResponse {
+	w.t.Helper()
+	before := w.c.stateOf(r.Group)
+	resp := kmsg.NewStreamsGroupHeartbeatResponse()
+	resp.Version = r.Version
+	resp.MemberID, resp.ActiveTasks = "left from before", []kmsg.TaskIDs{{SubtopologyID: "left from before"}}
+	w.c.Handle(w.now, w.image, r, &resp, &w.fx)
+	require.Equal(w.t, before, w.c.stateOf(r.Group), "deciding must not change the state")
+	return resp
 }
 
 func (c *Coordinator) stateOf(group string) string {
@@ -335,6 +354,7 @@ func (w *world) after(d time.Duration) *answer {
 			break
 		}
 		w.advance(max(at-w.now.Mono, 0))
+		w.rehearseTick()
 		if w.c.Tick(w.now, &w.fx) {
 			w.finish(a, func(error) {})
 		}
@@ -362,26 +382,26 @@ func (w *world) check() {
 		require.NoError(w.t, err)
 		require.NoError(w.t, other.Replay(decoded))
 	}
+	w.rehearseRemoval()
 	for _, g := range w.c.List() {
 		require.Equal(w.t, string(w.c.AppendState(nil, g.Group, false)), string(other.AppendState(nil, g.Group, false)), "the log gives another state")
 		checkInvariants(w.t, w.c.groups[g.Group])
+		checkEpochs(w.t, w.c.groups[g.Group])
 	}
 	require.Len(w.t, other.List(), len(w.c.List()))
 }
 
-// checkInvariants compares what is kept by counting with a count.
+// checkInvariants compares what is kept by counting with a count, and checks what
+// no sequence of requests may bring about.
 func checkInvariants(t tester, g *group) {
 	t.Helper()
+	checkCounters(t, g)
 	owner := map[topology.TaskID]string{}
 	owners := newOwnerIndex()
-	settled := map[int32]int{}
 	static := map[string]string{}
 	for _, id := range g.memberIDs() {
 		m := g.members[id]
 		owners.add(m.meta.ProcessID, m.held())
-		if m.cur.state == stable {
-			settled[m.cur.epoch]++
-		}
 		if i := m.instanceID(); i != "" {
 			static[i] = id
 		}
@@ -390,9 +410,52 @@ func checkInvariants(t tester, g *group) {
 			owner[task] = id
 		}
 	}
+	if g.endpoints.filled && len(g.endpoints.changed) == 0 {
+		require.Equal(t, g.countEndpoints(), g.endpoints.list)
+	}
 	require.Equal(t, owners, g.owners, "the index of owners")
-	require.Equal(t, settled, g.stableAt)
 	require.Equal(t, static, g.static)
+	require.Equal(t, membersOnWire(g), g.encodedMembers(), "the encoded members")
+}
+
+// countEndpoints is what a list of endpoints has to say.
+func (g *group) countEndpoints() []wireEndpoint {
+	out := []wireEndpoint{}
+	for _, id := range g.memberIDs() {
+		m := g.members[id]
+		if entry, ok := endpointEntry(m.meta.UserEndpoint, m.cur.assigned, g.topics.configured); ok {
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+// checkEpochs checks that nobody is ahead of the group.
+func checkEpochs(t tester, g *group) {
+	t.Helper()
+	require.LessOrEqual(t, g.assignmentEpoch, g.epoch)
+	for id, m := range g.members {
+		require.LessOrEqual(t, max(m.cur.epoch, m.cur.previousEpoch), g.epoch, "member %s", id)
+	}
+}
+
+// checkCounters checks what holds whatever the records were.
+func checkCounters(t tester, g *group) {
+	t.Helper()
+	settled := map[int32]int{}
+	for id, m := range g.members {
+		require.Equal(t, id, m.meta.Member)
+		require.Len(t, m.cur.epochs, len(m.cur.assigned.active))
+		require.Len(t, m.cur.pendingEpochs, len(m.cur.pending.active))
+		if m.cur.state == stable {
+			settled[m.cur.epoch]++
+		}
+	}
+	require.Equal(t, settled, g.stableAt)
+	for instance, id := range g.static {
+		require.Contains(t, g.members, id)
+		require.Equal(t, instance, g.members[id].instanceID())
+	}
 }
 
 // state returns the group's state.

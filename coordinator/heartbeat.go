@@ -53,8 +53,9 @@ func (h *heartbeat) bump(r Reason)          { h.reasons = append(h.reasons, r) }
 
 // Handle decides what a heartbeat does. It fills resp (every field) and fx and
 // changes no state: see [Effects] for what the driver does next. It keeps no
-// reference to req, resp or fx, nor to strings of the request. The image must
-// not be nil. A heartbeat that changes nothing does not allocate.
+// reference to req, resp or fx, nor to strings of the request. The list of
+// endpoints in resp is shared with later responses: the caller must not change
+// it, and may read it for as long as it likes. The image must not be nil. A heartbeat that changes nothing does not allocate.
 func (c *Coordinator) Handle(now Now, image *topics.Image, req *Request, resp *kmsg.StreamsGroupHeartbeatResponse, fx *Effects) {
 	fx.reset()
 	h := &c.scratch
@@ -131,7 +132,7 @@ func (h *heartbeat) heartbeat(resp *kmsg.StreamsGroupHeartbeatResponse) *refusal
 	if h.validated != h.g.validatedEpoch {
 		h.bump(ReasonReadiness)
 	}
-	if len(h.reasons) == 0 && !slices.Equal(h.cfg.stored, h.g.lastConfigs) {
+	if len(h.reasons) == 0 && !sameConfigs(h.cfg.stored, h.g.lastConfigs) {
 		h.bump(ReasonAssignmentConfig)
 	}
 

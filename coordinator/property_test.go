@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,17 +25,23 @@ type client struct {
 	told                  roles // what it was told to work on
 	topologyEpoch         int32
 	joins                 int
+	endpoint              string
+	endpointEpoch         int32
 }
 
 // restart makes the client forget everything; it is no member any more, whatever
 // the coordinator thinks.
-func (c *client) restart() { c.in, c.epoch, c.running, c.told = false, 0, roles{}, roles{} }
+func (c *client) restart() {
+	c.in, c.epoch, c.endpointEpoch, c.running, c.told = false, 0, 0, roles{}, roles{}
+}
 
 // swarm is a coordinator with clients.
 type swarm struct {
 	*world
 	rt      *rapid.T
 	clients []*client
+	// twin is another coordinator that must behave like the first, if there is one.
+	twin    *world
 	updates int32 // topology epoch of the newest version
 }
 
@@ -50,6 +57,9 @@ func newSwarm(rt *rapid.T) *swarm {
 		c := &client{id: fmt.Sprintf("m%d", i), process: fmt.Sprintf("p%d", i/2)}
 		if i == 4 {
 			c.instance = "i4"
+		}
+		if i%2 == 0 {
+			c.endpoint = fmt.Sprintf("h:%d", i+1)
 		}
 		s.clients = append(s.clients, c)
 	}
@@ -76,6 +86,10 @@ func (s *swarm) request(c *client) *Request {
 	if !c.in {
 		r.MemberEpoch, r.RebalanceTimeoutMillis, r.ProcessID, r.Topology = 0, 10000, &c.process, versionOf(c.topologyEpoch)
 	}
+	if c.endpoint != "" && (!c.in || c.joins%2 == 0) {
+		endpoint(c.endpoint)(r)
+	}
+	seen(c.endpointEpoch)(r)
 	o := c.running
 	if !c.in {
 		o = roles{}
@@ -98,6 +112,11 @@ func (s *swarm) heartbeat(c *client, report, lost bool) {
 		r.ActiveTasks, r.StandbyTasks, r.WarmupTasks = nil, nil, nil
 	}
 	s.hear(c, s.send(r), lost)
+	if lost && r.ActiveTasks != nil {
+		// It has said that it does not run them, and cannot know what came of it:
+		// it must not start them before it is told again.
+		c.told = roles{c.told.active.intersect(c.running.active), c.told.standby.intersect(c.running.standby), c.told.warmup.intersect(c.running.warmup)}
+	}
 }
 
 func (s *swarm) hear(c *client, a *answer, lost bool) {
@@ -106,7 +125,7 @@ func (s *swarm) hear(c *client, a *answer, lost bool) {
 	}
 	switch a.resp.ErrorCode {
 	case 0:
-		c.in, c.epoch = true, a.resp.MemberEpoch
+		c.in, c.epoch, c.endpointEpoch = true, a.resp.MemberEpoch, a.resp.EndpointInformationEpoch
 		if a.resp.ActiveTasks != nil {
 			c.told = roles{listFromWire(a.resp.ActiveTasks), listFromWire(a.resp.StandbyTasks), listFromWire(a.resp.WarmupTasks)}
 		}
@@ -238,6 +257,7 @@ func (s *swarm) settle() {
 	}
 	for range 60 {
 		s.after(2 * time.Second)
+		batches := len(s.batches)
 		for _, c := range s.clients {
 			if c.topologyEpoch != s.updates {
 				c.restart() // it is deployed anew
@@ -245,6 +265,10 @@ func (s *swarm) settle() {
 			s.heartbeat(c, true, false)
 			c.running = c.told
 			s.checkSwarm()
+		}
+		out := slices.ContainsFunc(s.clients, func(c *client) bool { return !c.in })
+		if len(s.batches) == batches && s.state() == Stable && !out {
+			break // nothing is left to be done
 		}
 	}
 	g := s.c.groups[groupID]

@@ -41,6 +41,8 @@ func (h *heartbeat) respond(resp *kmsg.StreamsGroupHeartbeatResponse) {
 	}
 	h.respondStatuses(resp)
 	h.respondEndpoints(resp)
+	h.respondResolution(resp)
+	h.askForDescription(resp)
 }
 
 // missedAssignment is whether the member reports other tasks than it would if it
@@ -105,16 +107,20 @@ func respondRefusal(resp *kmsg.StreamsGroupHeartbeatResponse, r *refusal) {
 // AppendFailed turns a failed append into the answer of a heartbeat. A kerr
 // error says why it failed; anything else is an unknown server error.
 func AppendFailed(resp *kmsg.StreamsGroupHeartbeatResponse, err error) {
-	code := kerr.UnknownServerError
+	respondRefusal(resp, &refusal{err: appendError(err)})
+}
+
+// appendError is how Kafka answers what it could not write.
+func appendError(err error) *kerr.Error {
 	if k := (*kerr.Error)(nil); errors.As(err, &k) {
 		switch k {
 		case kerr.UnknownTopicOrPartition, kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend, kerr.RequestTimedOut:
-			code = kerr.CoordinatorNotAvailable
+			return kerr.CoordinatorNotAvailable
 		case kerr.NotLeaderForPartition, kerr.KafkaStorageError:
-			code = kerr.NotCoordinator
+			return kerr.NotCoordinator
 		case kerr.NetworkException:
-			code = kerr.CoordinatorLoadInProgress
+			return kerr.CoordinatorLoadInProgress
 		}
 	}
-	respondRefusal(resp, &refusal{err: code})
+	return kerr.UnknownServerError
 }

@@ -27,6 +27,9 @@ type timer struct {
 	// if that is still the epoch.
 	epoch int32
 	slot  int // in the heap, counted from 1; 0 if the timer is not armed
+	// slotAt is the time of the slot. It is kept here as well so that a heartbeat
+	// need not reach for the heap, which in a large group is not in the cache.
+	slotAt time.Duration
 }
 
 func (t *timer) armed() bool { return t.slot > 0 }
@@ -62,7 +65,7 @@ func (s timerSlot) before(o timerSlot) bool {
 
 func (h timerHeap) put(i int, s timerSlot) {
 	h[i] = s
-	s.t.slot = i + 1
+	s.t.slot, s.t.slotAt = i+1, s.at
 }
 
 func (h timerHeap) up(i int, s timerSlot) {
@@ -113,7 +116,7 @@ func (c *coordinatorState) arm(t *timer, at, after time.Duration) {
 	case !t.armed():
 		c.timers = append(c.timers, s)
 		c.timers.up(len(c.timers)-1, s)
-	case at < c.timers[t.slot-1].at:
+	case at < t.slotAt:
 		c.timers.up(t.slot-1, s)
 	}
 }
@@ -129,6 +132,9 @@ func (c *coordinatorState) disarm(t *timer) {
 	c.timers = c.timers[:last]
 	if i < last {
 		c.timers.move(i, s)
+	}
+	if room := cap(c.timers); room > 64 && last < room/4 {
+		c.timers = append(make(timerHeap, 0, room/2), c.timers...) // many members have gone
 	}
 }
 
@@ -192,7 +198,7 @@ func (c *coordinatorState) endInitialDelay(now Now, g *group, fx *Effects) bool 
 		return false
 	}
 	h := &c.scratch
-	*h = heartbeat{c: c, now: now, fx: fx, g: g, cfg: c.effectiveConfig(g.id), topology: g.topology, configured: g.configured(), epoch: g.epoch, assignment: g.assignmentEpoch, reasons: h.reasons[:0]}
+	*h = heartbeat{c: c, now: now, fx: fx, g: g, cfg: c.effectiveConfig(g.id).asStored(g.lastConfigs), topology: g.topology, configured: g.configured(), epoch: g.epoch, assignment: g.assignmentEpoch, reasons: h.reasons[:0]}
 	due := h.intervalElapsed()
 	if due {
 		fx.soft.g = g

@@ -174,9 +174,15 @@ func (h *heartbeat) lookAgain() *refusal {
 		}
 		h.configured = c
 		h.topicEvents(before)
+	} else if now := before.DifferencesIn(h.image, options); !slices.Equal(now, before.Differences) {
+		c := *before
+		c.Differences = now
+		h.configured = &c
+		h.differenceEvents(before)
 	}
 	view.configured = h.configured
 	view.readers = matchedReaders(h.configured)
+	view.resolution = resolve(h.configured)
 	h.fx.soft.topics = view
 	return nil
 }
@@ -197,11 +203,7 @@ func matchedReaders(c *topics.Configured) map[string]string {
 // topicEvents tells what a new look at the topics found.
 func (h *heartbeat) topicEvents(before *topics.Configured) {
 	id, now := h.g.id, h.configured
-	for _, d := range now.Differences {
-		if before == nil || !slices.Contains(before.Differences, d) {
-			h.event(TopicSettingDiffers{Group: id, Topic: d.Topic, Name: d.Name, Want: d.Want, Have: d.Have})
-		}
-	}
+	h.differenceEvents(before)
 	if now.Ready() {
 		if before == nil || !before.Ready() || h.replacesTopology() {
 			h.event(TopicsReady{Group: id, Tasks: len(allTasks(now))})
@@ -217,6 +219,15 @@ func (h *heartbeat) topicEvents(before *topics.Configured) {
 			e.Topics = append(e.Topics, t.Name)
 		}
 		h.event(e)
+	}
+}
+
+// differenceEvents tells each difference of a setting once, until it changes.
+func (h *heartbeat) differenceEvents(before *topics.Configured) {
+	for _, d := range h.configured.Differences {
+		if before == nil || !slices.Contains(before.Differences, d) {
+			h.event(TopicSettingDiffers{Group: h.g.id, Topic: d.Topic, Name: d.Name, Want: d.Want, Have: d.Have})
+		}
 	}
 }
 

@@ -146,6 +146,7 @@ func readGolden(tb testing.TB) []encoded {
 var notWritten = map[string]bool{"current-null-epochs": true}
 
 func TestGoldenBytesOfKafka(t *testing.T) {
+	// rules 24-17, 24-19, 24-20, 24-21, 24-22, 24-23
 	t.Parallel()
 	list := readGolden(t)
 	require.Len(t, list, len(golden))

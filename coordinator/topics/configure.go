@@ -84,7 +84,8 @@ type NewTopic struct {
 	Configs           []record.KeyValue
 }
 
-// ConfigDifference is a setting of an existing internal topic that differs.
+// ConfigDifference is a setting of an existing internal topic that differs, or
+// its replication factor, under the name "replication.factor".
 type ConfigDifference struct {
 	Topic, Name string
 	Want        string
@@ -131,7 +132,7 @@ func Configure(t *record.Topology, image *Image, o Options) (*Configured, error)
 		return c, nil
 	}
 	c.Subtopologies = subs
-	c.Differences = p.differences(internal, image)
+	c.Differences = differences(subs, image, o)
 	c.Create, c.Problem = p.missingInternal(internal)
 	return c, nil
 }

@@ -32,7 +32,7 @@ func (p *plan) configuredSubtopology(s *subtopology) Subtopology {
 	}
 	c.Repartition = withCounts(s.RepartitionSourceTopics, func(i int) int32 { return p.topics[s.repartition[i]].decided })
 	c.Changelogs = withCounts(s.StateChangelogTopics, func(i int) int32 {
-		if t := &p.topics[s.changelogs[i]]; p.servesAsChangelog(&c, t.name) {
+		if t := &p.topics[s.changelogs[i]]; p.options.servesAsChangelog(&c, t.name) {
 			return t.count()
 		}
 		return c.Tasks
@@ -44,11 +44,11 @@ func (p *plan) configuredSubtopology(s *subtopology) Subtopology {
 // subtopology, which then has no changelog of its own for that store. It belongs
 // to whoever made it: its count is not ours to ask for. Kafka wants it to have
 // the count of the greatest source topic.
-func (p *plan) servesAsChangelog(c *Subtopology, changelog string) bool {
+func (o Options) servesAsChangelog(c *Subtopology, changelog string) bool {
 	_, found := slices.BinarySearchFunc(c.Sources, changelog, func(s TopicCount, name string) int {
 		return strings.Compare(s.Name, name)
 	})
-	return found && !p.options.Kafka
+	return found && !o.Kafka
 }
 
 // withCounts copies the entries with their decided counts, sorted by name. Of a

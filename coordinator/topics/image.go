@@ -18,6 +18,8 @@ type Topic struct {
 	ID         [16]byte
 	Name       string
 	Partitions int32
+	// ReplicationFactor is 0 where it is not known.
+	ReplicationFactor int16
 	// Configs are the topic's own settings, for the comparison with what the
 	// topology asks for. Nil where they are not known.
 	Configs map[string]string

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/streamsgroup/streamsgroup/coordinator/record"
@@ -32,7 +33,7 @@ func (p *plan) internalTopics(subs []Subtopology) []internalTopic {
 			add(s.ID, info)
 		}
 		for _, info := range s.Changelogs {
-			if !p.servesAsChangelog(s, info.Name) {
+			if !p.options.servesAsChangelog(s, info.Name) {
 				add(s.ID, info)
 			}
 		}
@@ -88,21 +89,31 @@ func (p *plan) missingInternal(list []internalTopic) ([]NewTopic, *Problem) {
 	}
 }
 
+// replicationFactor is what a difference of replication factors is called.
+const replicationFactor = "replication.factor"
+
+// DifferencesIn compares the internal topics of a configured topology with the
+// image: see Differences, which it does not change. It is cheaper than to
+// configure the topology again where only settings of topics can have changed.
+func (c *Configured) DifferencesIn(image *Image, o Options) []ConfigDifference {
+	return differences(c.Subtopologies, image, o)
+}
+
 // differences returns the settings of existing internal topics that are not what
 // the topology asks for. Kafka never looks at them.
-func (p *plan) differences(list []internalTopic, image *Image) []ConfigDifference {
-	if p.options.Kafka {
+func differences(subs []Subtopology, image *Image, o Options) []ConfigDifference {
+	if o.Kafka {
 		return nil
 	}
 	var found []ConfigDifference
-	for i := range list {
-		t, ok := image.Topic(list[i].name)
-		if !ok || t.Configs == nil {
-			continue
+	for i := range subs {
+		s := &subs[i]
+		for j := range s.Repartition {
+			found = appendDifferences(found, &s.Repartition[j], image)
 		}
-		for _, want := range list[i].info.Configs {
-			if have := t.Configs[want.Key]; have != want.Value {
-				found = append(found, ConfigDifference{Topic: list[i].name, Name: want.Key, Want: want.Value, Have: have})
+		for j := range s.Changelogs {
+			if info := &s.Changelogs[j]; !o.servesAsChangelog(s, info.Name) {
+				found = appendDifferences(found, info, image)
 			}
 		}
 	}
@@ -110,4 +121,26 @@ func (p *plan) differences(list []internalTopic, image *Image) []ConfigDifferenc
 		return cmp.Or(strings.Compare(a.Topic, b.Topic), strings.Compare(a.Name, b.Name), strings.Compare(a.Want, b.Want))
 	})
 	return slices.Compact(found)
+}
+
+func appendDifferences(found []ConfigDifference, want *record.TopicInfo, image *Image) []ConfigDifference {
+	t, ok := image.Topic(want.Name)
+	if !ok {
+		return found
+	}
+	if factor := want.ReplicationFactor; factor > 0 && t.ReplicationFactor > 0 && factor != t.ReplicationFactor {
+		found = append(found, ConfigDifference{
+			Topic: want.Name, Name: replicationFactor,
+			Want: strconv.Itoa(int(factor)), Have: strconv.Itoa(int(t.ReplicationFactor)),
+		})
+	}
+	if t.Configs == nil {
+		return found
+	}
+	for _, kv := range want.Configs {
+		if have := t.Configs[kv.Key]; have != kv.Value {
+			found = append(found, ConfigDifference{Topic: want.Name, Name: kv.Key, Want: kv.Value, Have: have})
+		}
+	}
+	return found
 }

@@ -139,10 +139,26 @@ func (t Teller) Coordinator(e coordinator.Event) string {
 		return "creating " + strings.Join(e.Topics, ", ")
 	case coordinator.ShutdownRequested:
 		return t.name(e.Member) + " asks the whole application to shut down"
+	case coordinator.DescriptionRequested:
+		return fmt.Sprintf("%s is asked for the description of topology epoch %d", t.name(e.Member), e.TopologyEpoch)
+	case coordinator.DescriptionStored:
+		return fmt.Sprintf("the description of topology epoch %d is stored", e.TopologyEpoch)
+	case coordinator.DescriptionFailed:
+		return describeFailure(e)
 	case coordinator.ConfigClamped:
 		return fmt.Sprintf("config %s=%s is out of bounds: %s is used", e.Name, e.Value, e.Used)
 	}
 	return fmt.Sprintf("%T", e)
+}
+
+func describeFailure(e coordinator.DescriptionFailed) string {
+	switch {
+	case e.TopologyEpoch < 0:
+		return "the description of the topology could not be deleted: " + e.Reason
+	case e.Permanent:
+		return fmt.Sprintf("the description of topology epoch %d is refused: %s", e.TopologyEpoch, e.Reason)
+	}
+	return fmt.Sprintf("the description of topology epoch %d could not be stored: %s; members are asked again later", e.TopologyEpoch, e.Reason)
 }
 
 func (t Teller) left(e coordinator.MemberLeft) string {
