@@ -26,19 +26,28 @@ type adapter struct {
 	tap       *Tap
 	logger    kgo.Logger
 	authorize func(Caller, kmsg.ACLOperation, kmsg.ACLResourceType, string) bool
+	superuser *superuser // as configured
+	policy    coordinator.Policy
+	creator   topicCreator
 	onEvent   func(coordinator.Event)
+	store     DescriptionStore // nil if there is none
 	start     time.Time
 
 	kept       atomic.Bool // KeepControl has been called; it is sticky
 	intercepts atomic.Pointer[[]control]
 	features   features
 	topics     topicCache
+	own        own
+	lister     lister
+	creating   creations
+	acls       aclMirror
+	anonymous  atomic.Int32 // the standing of those who need not authenticate
 
 	// Of the control function.
 	heartbeatAccess access
 	topicGen        uint64 // grows with every request that may change topics
 	placeGen        uint64 // grows with every hint that coordinators moved
-	creating        creations
+	listed          listing
 
 	mu     sync.Mutex
 	closed bool
@@ -46,15 +55,18 @@ type adapter struct {
 	log    recordLog
 	places map[string]*place
 	kinds  map[string]bool // ids of consumer and share groups of kfake
-	timer  timer
-	req    coordinator.Request
-	fx     coordinator.Effects
+	// pushing are the groups whose description is being pushed or removed, until
+	// the channel closes.
+	pushing map[string]chan struct{}
+	timer   timer
+	req     coordinator.Request
+	fx      coordinator.Effects
 	// Movements on behalf of test code, outside of the control function.
 	moved atomic.Uint64
 }
 
-func newAdapter(fake *kfake.Cluster, tap *Tap, cfg *config) (*adapter, error) {
-	core, err := coordinator.New(coordinator.Config{Policy: cfg.policy, Broker: cfg.broker, Assignors: cfg.assignors})
+func newAdapter(fake *kfake.Cluster, tap *Tap, cfg *config, log recordLog) (*adapter, error) {
+	core, err := coordinator.New(coordinator.Config{Policy: cfg.policy, Broker: cfg.broker, Assignors: cfg.assignors, Descriptions: cfg.descriptions != nil})
 	if err != nil {
 		return nil, err
 	}
@@ -63,14 +75,21 @@ func newAdapter(fake *kfake.Cluster, tap *Tap, cfg *config) (*adapter, error) {
 		tap:       tap,
 		logger:    cfg.logger,
 		authorize: cfg.authorize,
+		superuser: cfg.superuser,
+		policy:    cfg.policy,
 		onEvent:   cfg.onEvent,
+		store:     cfg.descriptions,
 		start:     time.Now(),
 		core:      core,
-		log:       newMemoryLog(),
+		log:       log,
 		places:    make(map[string]*place),
 		kinds:     make(map[string]bool),
+		pushing:   make(map[string]chan struct{}),
 	}
 	a.topics.init(fake)
+	a.own.init(tap)
+	a.creator = a.createTopics
+	a.acls.missing = a.missingACLs
 	a.features.reset()
 	return a, nil
 }
@@ -118,13 +137,16 @@ func (a *adapter) route(req kmsg.Request) (kmsg.Response, error, bool) { //nolin
 	if a.tap.sasl.Load() && !s.authenticated() && !a.harmless(req) {
 		return nil, nil, false // kfake closes the connection
 	}
+	if group, ok := memberGroup(req); ok && a.refusedByCluster(s, group) {
+		return nil, nil, false
+	}
 	switch r := req.(type) {
 	case *kmsg.StreamsGroupHeartbeatRequest:
 		return a.heartbeat(s, r)
 	case *kmsg.StreamsGroupDescribeRequest:
 		return a.describe(s, r)
 	case *kmsg.StreamsGroupTopologyDescriptionUpdateRequest:
-		return a.topologyDescription(r)
+		return a.topologyDescription(s, r)
 	case *kmsg.ApiVersionsRequest:
 		a.apiVersions(s, r)
 	case *kmsg.UpdateFeaturesRequest:
@@ -215,19 +237,33 @@ func (a *adapter) observe(who *caller, req kmsg.Request) func(kmsg.Response) {
 	case *kmsg.SASLHandshakeRequest:
 		return who.conn.handshake(r.Mechanism)
 	case *kmsg.SASLAuthenticateRequest:
-		return who.conn.authenticate(r.SASLAuthBytes)
+		return who.conn.authenticate(r.SASLAuthBytes, func() { a.authenticated(who.conn) })
+	case *kmsg.CreateACLsRequest:
+		return a.acls.created(r)
+	case *kmsg.DeleteACLsRequest:
+		return a.acls.deleted
 	case *kmsg.OffsetDeleteRequest:
 		return a.offsetDeleted(r)
 	}
 	return nil
 }
 
-// stop ends the timer. It may be called from anywhere, any number of times.
+// stop ends the timer and our own requests, and closes the log. It may be called
+// from anywhere, any number of times.
 func (a *adapter) stop() {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.closed = true
+	a.own.cancel()
 	a.timer.stop()
+	log := a.log
+	a.mu.Unlock()
+	log.close()
+}
+
+func (a *adapter) isClosed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
 }
 
 func (a *adapter) logf(level kgo.LogLevel, format string, args ...any) {

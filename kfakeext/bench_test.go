@@ -1,10 +1,14 @@
 package kfakeext_test
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -46,11 +50,22 @@ var formatter = kmsg.NewRequestFormatter(kmsg.FormatterClientID("bench"))
 
 func (r *raw) ask(tb testing.TB, req kmsg.Request) kmsg.Response {
 	tb.Helper()
-	body, err := r.exchange(formatter.AppendRequest(nil, req, 1))
+	resp, err := r.try(req)
 	require.NoError(tb, err)
-	resp := req.ResponseKind()
-	require.NoError(tb, resp.ReadFrom(body[5:]))
 	return resp
+}
+
+func (r *raw) try(req kmsg.Request) (kmsg.Response, error) {
+	body, err := r.exchange(formatter.AppendRequest(nil, req, 1))
+	if err != nil {
+		return nil, err
+	}
+	resp := req.ResponseKind()
+	body = body[4:]
+	if resp.IsFlexible() {
+		body = body[1:]
+	}
+	return resp, resp.ReadFrom(bytes.Clone(body))
 }
 
 // BenchmarkPipe measures one steady heartbeat after the other over a net.Pipe,
@@ -103,122 +118,202 @@ func BenchmarkPipe(b *testing.B) {
 	})
 }
 
-// BenchmarkTCP compares our heartbeat with kfake's own ConsumerGroupHeartbeat
-// over the loopback interface: members of one group on several connections.
+// BenchmarkTCP measures steady heartbeats of members of one group over the
+// loopback interface: ours, and kfake's own ConsumerGroupHeartbeat beside it.
+//
+// With STREAMSGROUP_BENCH_BROKER=host:port the same clients measure that broker
+// instead, for example a real Kafka. It must let members live for some minutes
+// without a heartbeat; see docs/benchmarks.md.
 func BenchmarkTCP(b *testing.B) {
 	const connections = 8
-	for _, members := range []int{100, 1000} {
+	for _, members := range []int{100, 1_000, 10_000} {
 		for _, kind := range []string{"consumer", "streams"} {
+			if kind == "consumer" && members > 1_000 {
+				continue // each join costs kfake more the more members there are
+			}
+			var rig *tcpRig
 			b.Run(fmt.Sprintf("members=%d/%s", members, kind), func(b *testing.B) {
-				cl := kfakeext.Start(b, kfakeext.TCP(), kfakeext.Topic("foo", int32(members)),
-					kfakeext.BrokerConfig("group.streams.assignment.interval.ms", "0"),
-					kfakeext.BrokerConfig("group.max.size", "100000"),
-					// The set-up takes longer than a session on a busy machine.
-					kfakeext.BrokerConfig("group.streams.max.session.timeout.ms", "3600000"),
-					kfakeext.BrokerConfig("group.streams.session.timeout.ms", "3600000"),
-					kfakeext.BrokerConfig("group.consumer.session.timeout.ms", "3600000"))
-				conns := make([]*raw, connections)
-				for i := range conns {
-					conn, err := net.Dial("tcp", cl.Addrs()[0])
-					require.NoError(b, err)
-					defer func() { _ = conn.Close() }()
-					conns[i] = &raw{Conn: conn}
-				}
-				var frames [][]byte
-				if kind == "streams" {
-					frames = steadyStreams(b, conns, members)
-				} else {
-					frames = steadyConsumers(b, conns, members)
+				if rig == nil {
+					rig = newTCPRig(b, connections, members, kind)
 				}
 				b.ReportAllocs()
 				b.ResetTimer()
 				start := time.Now()
-				var wg sync.WaitGroup
-				for i, conn := range conns {
-					wg.Go(func() {
-						for n := i; n < b.N; n += connections {
-							if _, err := conn.exchange(frames[n%members]); err != nil {
-								b.Error(err)
-								return
-							}
-						}
-					})
-				}
-				wg.Wait()
+				rig.each(b.N, func(conn *raw, i int) error {
+					_, err := conn.exchange(rig.frames[i%members])
+					return err
+				})
 				b.ReportMetric(float64(b.N)/time.Since(start).Seconds(), "beats/s")
+				b.StopTimer()
+				rig.check(b)
 			})
-		}
-	}
-}
-
-// steadyStreams joins members, each on its connection, until the group is
-// stable, and returns a steady heartbeat of each.
-func steadyStreams(b *testing.B, conns []*raw, members int) [][]byte {
-	b.Helper()
-	epochs := make([]int32, members)
-	owned := make([]*kmsg.StreamsGroupHeartbeatResponse, members)
-	send := func(i int, req *kmsg.StreamsGroupHeartbeatRequest) {
-		b.Helper()
-		req.Version = 1
-		resp := conns[i%len(conns)].ask(b, req).(*kmsg.StreamsGroupHeartbeatResponse)
-		require.NoError(b, kerr.ErrorForCode(resp.ErrorCode))
-		epochs[i] = resp.MemberEpoch
-		if resp.ActiveTasks != nil {
-			owned[i] = resp
-		}
-	}
-	for i := range members {
-		send(i, join("g", fmt.Sprintf("m%04d", i), "foo"))
-	}
-	for range 4 {
-		for i := range members {
-			req := beat("g", fmt.Sprintf("m%04d", i), epochs[i])
-			req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = owned[i].ActiveTasks, []kmsg.TaskIDs{}, []kmsg.TaskIDs{}
-			send(i, req)
-		}
-	}
-	frames := make([][]byte, members)
-	for i := range frames {
-		require.EqualValues(b, members+1, epochs[i], "member %d has not converged", i)
-		req := beat("g", fmt.Sprintf("m%04d", i), epochs[i])
-		req.Version = 1
-		frames[i] = formatter.AppendRequest(nil, req, int32(i))
-	}
-	return frames
-}
-
-func steadyConsumers(b *testing.B, conns []*raw, members int) [][]byte {
-	b.Helper()
-	epochs := make([]int32, members)
-	owned := make([][]kmsg.ConsumerGroupHeartbeatRequestTopic, members)
-	send := func(i int, req *kmsg.ConsumerGroupHeartbeatRequest) {
-		b.Helper()
-		req.Version = 1
-		resp := conns[i%len(conns)].ask(b, req).(*kmsg.ConsumerGroupHeartbeatResponse)
-		require.NoError(b, kerr.ErrorForCode(resp.ErrorCode))
-		epochs[i] = resp.MemberEpoch
-		if resp.Assignment != nil {
-			owned[i] = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
-			for _, t := range resp.Assignment.Topics {
-				owned[i] = append(owned[i], kmsg.ConsumerGroupHeartbeatRequestTopic{TopicID: t.TopicID, Partitions: t.Partitions})
+			if rig != nil {
+				rig.close(b)
 			}
 		}
 	}
-	for i := range members {
-		send(i, consumerBeat(fmt.Sprintf("m%04d", i), 0))
+}
+
+// tcpRig is a group at rest, with the members' connections.
+type tcpRig struct {
+	conns  []*raw
+	stop   func()
+	group  string
+	kind   string
+	frames [][]byte // a steady heartbeat of each member
+	leave  [][]byte
+}
+
+const benchTasks = 100
+
+func newTCPRig(b *testing.B, connections, members int, kind string) *tcpRig {
+	b.Helper()
+	r := &tcpRig{stop: func() {}, kind: kind, group: fmt.Sprintf("bench-%s-%d-%d", kind, members, time.Now().UnixNano())}
+	addr := os.Getenv("STREAMSGROUP_BENCH_BROKER")
+	if addr == "" {
+		cl, err := kfakeext.NewCluster(kfakeext.TCP(), kfakeext.Nodes(1), kfakeext.Topic("bench", benchTasks),
+			kfakeext.BrokerConfig("group.streams.initial.rebalance.delay.ms", "0"),
+			kfakeext.BrokerConfig("group.max.size", "100000"),
+			// The set-up takes longer than a session on a busy machine.
+			kfakeext.BrokerConfig("group.streams.max.session.timeout.ms", "3600000"),
+			kfakeext.BrokerConfig("group.streams.session.timeout.ms", "3600000"),
+			kfakeext.BrokerConfig("group.consumer.session.timeout.ms", "3600000"))
+		require.NoError(b, err)
+		addr, r.stop = cl.Addrs()[0], cl.Close
 	}
-	for range 4 {
-		for i := range members {
-			req := consumerBeat(fmt.Sprintf("m%04d", i), epochs[i])
-			req.RebalanceTimeoutMillis, req.Topics = -1, owned[i]
-			send(i, req)
+	for range connections {
+		conn, err := net.Dial("tcp", addr)
+		require.NoError(b, err)
+		r.conns = append(r.conns, &raw{Conn: conn})
+	}
+	r.prepare(b)
+	if kind == "streams" {
+		r.settle(b, members, func(i int, epoch int32, answer kmsg.Response) kmsg.Request {
+			id := fmt.Sprintf("m%05d", i)
+			req := beat(r.group, id, epoch)
+			if epoch == 0 {
+				req = join(r.group, id, "bench")
+				req.RebalanceTimeoutMillis = 60_000
+			}
+			if a, ok := answer.(*kmsg.StreamsGroupHeartbeatResponse); ok && epoch > 0 && a.ActiveTasks != nil {
+				req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = a.ActiveTasks, a.StandbyTasks, a.WarmupTasks
+			}
+			req.Version = 1
+			return req
+		})
+	} else {
+		r.settle(b, members, func(i int, epoch int32, answer kmsg.Response) kmsg.Request {
+			req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+			req.Group, req.MemberID, req.MemberEpoch = r.group, fmt.Sprintf("m%05d", i), epoch
+			if epoch == 0 {
+				req.RebalanceTimeoutMillis = 60_000
+				req.SubscribedTopicNames, req.Topics = []string{"bench"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+			}
+			if a, ok := answer.(*kmsg.ConsumerGroupHeartbeatResponse); ok && epoch > 0 && a.Assignment != nil {
+				req.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+				for _, t := range a.Assignment.Topics {
+					req.Topics = append(req.Topics, kmsg.ConsumerGroupHeartbeatRequestTopic{TopicID: t.TopicID, Partitions: t.Partitions})
+				}
+			}
+			req.Version = 1
+			return req
+		})
+	}
+	return r
+}
+
+// prepare has the coordinator ready and the topic created.
+func (r *tcpRig) prepare(b *testing.B) {
+	b.Helper()
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "bench", benchTasks, 1
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.Version, create.TimeoutMillis, create.Topics = 5, 30_000, append(create.Topics, topic)
+	created := r.conns[0].ask(b, create).(*kmsg.CreateTopicsResponse)
+	if err := kerr.ErrorForCode(created.Topics[0].ErrorCode); err != nil {
+		require.ErrorIs(b, err, kerr.TopicAlreadyExists)
+	}
+	require.Eventually(b, func() bool {
+		find := kmsg.NewPtrFindCoordinatorRequest()
+		find.Version, find.CoordinatorKey = 3, r.group
+		return r.conns[0].ask(b, find).(*kmsg.FindCoordinatorResponse).ErrorCode == 0
+	}, 30*time.Second, 100*time.Millisecond)
+}
+
+// each calls do for 0 to n-1, an i always on the same connection, and the
+// connections at once.
+func (r *tcpRig) each(n int, do func(conn *raw, i int) error) {
+	var wg sync.WaitGroup
+	for c, conn := range r.conns {
+		wg.Go(func() {
+			for i := c; i < n; i += len(r.conns) {
+				if err := do(conn, i); err != nil {
+					panic(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// settle joins the members and sends heartbeats until nothing changes any more.
+func (r *tcpRig) settle(b *testing.B, members int, request func(i int, epoch int32, answer kmsg.Response) kmsg.Request) {
+	b.Helper()
+	epochs, answers := make([]int32, members), make([]kmsg.Response, members)
+	send := func(conn *raw, i int) error {
+		answer, err := conn.try(request(i, epochs[i], answers[i]))
+		if err != nil {
+			return err
+		}
+		switch a := answer.(type) {
+		case *kmsg.StreamsGroupHeartbeatResponse:
+			err, epochs[i] = kerr.ErrorForCode(a.ErrorCode), a.MemberEpoch
+		case *kmsg.ConsumerGroupHeartbeatResponse:
+			err, epochs[i] = kerr.ErrorForCode(a.ErrorCode), a.MemberEpoch
+		}
+		answers[i] = answer
+		if errors.Is(err, kerr.CoordinatorLoadInProgress) {
+			time.Sleep(50 * time.Millisecond)
+			return nil // the next round repeats it
+		}
+		return err
+	}
+	// A new assignment may be held back for the assignment interval.
+	const quiet = 3 * time.Second
+	changed := time.Now()
+	for deadline := changed.Add(5 * time.Minute); time.Since(changed) < quiet; {
+		require.Less(b, time.Now(), deadline, "the group does not come to rest")
+		before := slices.Clone(epochs)
+		r.each(members, send)
+		if !slices.Equal(before, epochs) || slices.Min(epochs) != slices.Max(epochs) {
+			changed = time.Now()
 		}
 	}
-	frames := make([][]byte, members)
-	for i := range frames {
-		req := consumerBeat(fmt.Sprintf("m%04d", i), epochs[i])
-		req.Version, req.RebalanceTimeoutMillis = 1, -1
-		frames[i] = formatter.AppendRequest(nil, req, int32(i))
+	for i := range members {
+		r.frames = append(r.frames, formatter.AppendRequest(nil, request(i, epochs[i], nil), int32(i)))
+		r.leave = append(r.leave, formatter.AppendRequest(nil, request(i, -1, nil), int32(i)))
 	}
-	return frames
+}
+
+// check is whether the heartbeats that were measured were accepted.
+func (r *tcpRig) check(b *testing.B) {
+	b.Helper()
+	body, err := r.conns[0].exchange(r.frames[0])
+	require.NoError(b, err)
+	code := int16(binary.BigEndian.Uint16(body[4+1+4:])) // after correlation id, tags and throttle time
+	require.NoError(b, kerr.ErrorForCode(code))
+}
+
+func (r *tcpRig) close(b *testing.B) {
+	b.Helper()
+	if os.Getenv("STREAMSGROUP_BENCH_BROKER") != "" {
+		r.each(len(r.leave), func(conn *raw, i int) error {
+			_, err := conn.exchange(r.leave[i])
+			return err
+		})
+	}
+	for _, conn := range r.conns {
+		_ = conn.Close()
+	}
+	r.stop()
 }

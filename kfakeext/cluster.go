@@ -50,14 +50,21 @@ func NewCluster(opts ...Opt) (*Cluster, error) {
 }
 
 func newCluster(cfg *config) (*Cluster, error) {
-	tap := NewTap()
-	fake, err := kfake.NewCluster(cfg.kfakeOpts(tap)...)
+	// kfake does not see whether the directory is in use, and changes it.
+	log, err := cfg.openLog()
 	if err != nil {
+		return nil, err
+	}
+	tap, gate := NewTap(), newGate()
+	fake, err := kfake.NewCluster(cfg.kfakeOpts(tap, gate)...)
+	if err != nil {
+		log.close()
 		return nil, fmt.Errorf("kfakeext: %w", err)
 	}
-	c, err := attach(fake, tap, cfg)
+	c, err := attach(fake, tap, cfg, log)
 	if err != nil {
 		fake.Close()
+		log.close()
 		return nil, err
 	}
 	for _, t := range cfg.topics {
@@ -69,6 +76,7 @@ func newCluster(cfg *config) (*Cluster, error) {
 			return nil, fmt.Errorf("kfakeext: Topic(%q, %d): %w", t.name, t.partitions, err)
 		}
 	}
+	close(gate.open)
 	return c, nil
 }
 
@@ -80,11 +88,19 @@ func Attach(fake *kfake.Cluster, tap *Tap, opts ...Opt) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return attach(fake, tap, cfg)
+	log, err := cfg.openLog()
+	if err != nil {
+		return nil, err
+	}
+	c, err := attach(fake, tap, cfg, log)
+	if err != nil {
+		log.close()
+	}
+	return c, err
 }
 
-func attach(fake *kfake.Cluster, tap *Tap, cfg *config) (*Cluster, error) {
-	a, err := newAdapter(fake, tap, cfg)
+func attach(fake *kfake.Cluster, tap *Tap, cfg *config, log recordLog) (*Cluster, error) {
+	a, err := newAdapter(fake, tap, cfg, log)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +109,11 @@ func attach(fake *kfake.Cluster, tap *Tap, cfg *config) (*Cluster, error) {
 	if !tap.hooks.CompareAndSwap(nil, &hooks{observe: a.observe, idle: a.stop}) {
 		return nil, errors.New("kfakeext: the tap serves another cluster already: make a new one for each cluster")
 	}
-	if err := a.probe(*c.addrs.Load()); err != nil {
+	err = a.probe(*c.addrs.Load())
+	if err == nil {
+		err = a.restore()
+	}
+	if err != nil {
 		tap.hooks.Store(nil)
 		return nil, err
 	}
@@ -109,7 +129,7 @@ func attach(fake *kfake.Cluster, tap *Tap, cfg *config) (*Cluster, error) {
 
 // kfakeOpts are the options of the cluster itself. Our own come last, so that
 // nothing undoes them.
-func (cfg *config) kfakeOpts(tap *Tap) []kfake.Opt {
+func (cfg *config) kfakeOpts(tap *Tap, gate gate) []kfake.Opt {
 	opts := slices.Clone(cfg.fake)
 	var listen Listen
 	switch {
@@ -122,7 +142,7 @@ func (cfg *config) kfakeOpts(tap *Tap) []kfake.Opt {
 		listen = tap.ListenFn(cfg.network.Listen)
 	default:
 		tap.ServeTLS(cfg.tls)
-		listen = tap.ListenFn(cfg.listen)
+		listen = tap.ListenFn(gate.listen(cfg.listen))
 	}
 	opts = append(opts, kfake.ListenFn(listen))
 	nodes := cfg.nodes
@@ -226,6 +246,7 @@ func (c *Cluster) DialContext(ctx context.Context, network, address string) (net
 func (c *Cluster) Close() {
 	c.adapter.stop()
 	c.Cluster.Close()
+	c.adapter.own.running.Wait()
 }
 
 // Intercept adds a control function that runs before the coordinator for every
@@ -315,7 +336,7 @@ func (c *Cluster) SetGroupConfig(group string, configs map[string]string) error 
 	}
 	err := a.core.CheckGroupConfig(overrides)
 	if err == nil {
-		a.core.SetGroupConfig(group, overrides)
+		err = a.setGroupConfig(group, overrides)
 	}
 	a.mu.Unlock()
 	if err != nil {
@@ -342,8 +363,4 @@ func (c *Cluster) StreamsGroupState(group string) (coordinator.State, bool) {
 	return c.adapter.core.State(group)
 }
 
-func (c *Cluster) closed() bool {
-	c.adapter.mu.Lock()
-	defer c.adapter.mu.Unlock()
-	return c.adapter.closed
-}
+func (c *Cluster) closed() bool { return c.adapter.isClosed() }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsgroup/streamsgroup/coordinator"
@@ -24,8 +25,8 @@ const refusedOp kmsg.IncrementalAlterConfigOp = -1
 type configChange struct {
 	resource string
 	kind     kmsg.ConfigResourceType
-	reason   string // why it is refused, empty if it is not
-	apply    func() // under the lock; nil if there is nothing to do
+	reason   string       // why it is refused, empty if it is not
+	apply    func() error // under the lock; nil if there is nothing to do
 }
 
 // IncrementalAlterConfigs: v0-1
@@ -59,7 +60,7 @@ func (a *adapter) incrementalAlterConfigs(s sender, req *kmsg.IncrementalAlterCo
 		}
 		for i := range r.Resources {
 			rr := &r.Resources[i]
-			a.settleChange(changes, rr.ResourceName, rr.ResourceType, rr.ErrorCode, &rr.ErrorMessage)
+			a.settleChange(changes, rr.ResourceName, rr.ResourceType, &rr.ErrorCode, &rr.ErrorMessage)
 		}
 	}) {
 		return
@@ -68,18 +69,21 @@ func (a *adapter) incrementalAlterConfigs(s sender, req *kmsg.IncrementalAlterCo
 }
 
 // settleChange acts on kfake's verdict about one resource.
-func (a *adapter) settleChange(changes []configChange, resource string, kind kmsg.ConfigResourceType, code int16, message **string) {
+func (a *adapter) settleChange(changes []configChange, resource string, kind kmsg.ConfigResourceType, code *int16, message **string) {
 	for _, c := range changes {
 		switch {
 		case c.resource != resource || c.kind != kind:
-		case code != 0:
+		case *code != 0:
 			if c.reason != "" && *message == nil {
 				*message = kmsg.StringPtr(c.reason)
 			}
 		case c.apply != nil:
 			a.mu.Lock()
-			c.apply()
+			err := c.apply()
 			a.mu.Unlock()
+			if err != nil {
+				*code, *message = kerr.KafkaStorageError.Code, kmsg.StringPtr(err.Error())
+			}
 		}
 	}
 }
@@ -90,7 +94,7 @@ func (a *adapter) applyUnseen(changes []configChange) {
 	defer a.mu.Unlock()
 	for _, c := range changes {
 		if c.apply != nil {
-			c.apply()
+			_ = c.apply() // which has been logged; the answer is kfake's
 		}
 	}
 }
@@ -129,7 +133,7 @@ func (a *adapter) alterGroup(r *kmsg.IncrementalAlterConfigsRequestResource) *co
 		return strings.HasPrefix(c.Name, groupConfigPrefix)
 	})
 	group := r.ResourceName
-	return &configChange{apply: func() { a.core.SetGroupConfig(group, overrides) }}
+	return &configChange{apply: func() error { return a.setGroupConfig(group, overrides) }}
 }
 
 // alterBroker checks the entries that concern streams groups. As in Kafka, most
@@ -161,10 +165,13 @@ func (a *adapter) brokerChanges(values map[string]*string) *configChange {
 	if len(values) == 0 {
 		return nil
 	}
-	return &configChange{apply: func() {
+	return &configChange{apply: func() error {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
-			_ = a.core.SetBrokerConfig(name, values[name]) // checked before
+			if err := a.setBrokerConfig(name, values[name]); err != nil {
+				return err
+			}
 		}
+		return nil
 	}}
 }
 
@@ -230,7 +237,7 @@ func (a *adapter) alterConfigs(s sender, req *kmsg.AlterConfigsRequest) {
 		}
 		for i := range r.Resources {
 			rr := &r.Resources[i]
-			a.settleChange(changes, rr.ResourceName, rr.ResourceType, rr.ErrorCode, &rr.ErrorMessage)
+			a.settleChange(changes, rr.ResourceName, rr.ResourceType, &rr.ErrorCode, &rr.ErrorMessage)
 		}
 	}) {
 		a.applyUnseen(changes)

@@ -31,14 +31,29 @@
 // groups. The adapter is one control function of the cluster. It turns requests
 // into questions to the coordinator, a pure state machine, keeps what it
 // decides in a log, and replays that log when the coordinator of a group moves.
-// kfake keeps the committed offsets.
+// kfake keeps the committed offsets. With [DataDir] all of it survives a restart
+// of the process.
+//
+// # Rights
+//
+// Where kfake enforces ACLs ([kfake.EnableACLs]) they govern the requests of
+// streams groups as well: READ, DESCRIBE and DELETE on the group, DESCRIBE on the
+// topics of a topology, CREATE on the cluster or on the internal topics. On a
+// cluster with SASL, name a superuser with [Superuser]. [Authorize] takes the
+// place of all that.
+//
+// # Requests of our own
+//
+// The coordinator is also a client of the cluster, over in-process connections.
+// It creates internal topics with CreateTopics, in the background, as a broker
+// asks its controller; for topologies with source patterns it lists topics with
+// Metadata. On connections that have authenticated, the tap asks with
+// DescribeCluster, and once with DescribeACLs, what their user may do. Control
+// functions of tests see these requests like any other, and may answer them.
 //
 // # What is not there
 //
 // Requests too old for tagged fields (ListGroups before version 3, for example)
-// carry no identity: their responses are kfake's own. kfake's ACLs are not
-// consulted for what the coordinator answers itself; see [Authorize]. Topology
+// carry no identity: their responses are kfake's own. Topology
 // descriptions (KIP-1331) are answered as by a broker without the plugin.
-// Members and assignments do not survive a restart of the process, committed
-// offsets do with [DataDir].
 package kfakeext

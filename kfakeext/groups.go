@@ -37,7 +37,7 @@ func (a *adapter) listGroups(s sender, req *kmsg.ListGroupsRequest) {
 	}
 	states, types := req.StatesFilter, req.TypesFilter
 	req.StatesFilter, req.TypesFilter = nil, nil
-	caller := s.public()
+	acl := a.access(s)
 	s.edit(req, func(resp kmsg.Response) {
 		r, ok := resp.(*kmsg.ListGroupsResponse)
 		if !ok || r.ErrorCode != 0 {
@@ -51,7 +51,7 @@ func (a *adapter) listGroups(s sender, req *kmsg.ListGroupsRequest) {
 			if _, here := ours[l.Group]; !here || !matches(states, stateFilter(l.State)) || !matches(types, groupType) {
 				continue
 			}
-			if a.authorize != nil && !a.authorize(caller, kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeGroup, l.Group) {
+			if acl != nil && !acl.Allowed(kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeGroup, l.Group) {
 				continue
 			}
 			g := kmsg.NewListGroupsResponseGroup()
@@ -115,14 +115,29 @@ func (a *adapter) describeGroups(s sender, req *kmsg.DescribeGroupsRequest) {
 // group of ours is answered without kfake.
 func (a *adapter) deleteGroups(s sender, req *kmsg.DeleteGroupsRequest) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
 	codes := make(map[string]int16) // of our groups
+	var deletable []string
 	for _, group := range req.Groups {
 		if _, seen := codes[group]; !seen && a.owns(group) {
-			codes[group] = a.deleteGroup(s, group)
+			codes[group] = 0
+			if a.allowed(s, kmsg.ACLOperationDelete, kmsg.ACLResourceTypeGroup, group) {
+				deletable = append(deletable, group)
+			} else {
+				codes[group] = kerr.GroupAuthorizationFailed.Code
+			}
 		}
 		a.forgetKind(group)
 	}
 	if len(codes) == 0 {
 		return nil, nil, false
+	}
+	if !a.forgetDescriptions(deletable, false) {
+		return nil, ErrClosed, true
+	}
+	for _, group := range deletable {
+		codes[group] = a.deleteGroup(group)
+		if codes[group] == kerr.GroupDeletionFailed.Code && req.Version < 3 {
+			codes[group] = kerr.UnknownServerError.Code // the other one is new in version 3
+		}
 	}
 	asked := slices.Clone(req.Groups)
 	edit := func(resp kmsg.Response) {
@@ -136,6 +151,9 @@ func (a *adapter) deleteGroups(s sender, req *kmsg.DeleteGroupsRequest) (kmsg.Re
 			code, mine := codes[group]
 			g := kmsg.NewDeleteGroupsResponseGroup()
 			g.Group, g.ErrorCode = group, code
+			if code == kerr.GroupDeletionFailed.Code {
+				g.ErrorMessage = deletionText(group)
+			}
 			if i := slices.IndexFunc(answered, func(g kmsg.DeleteGroupsResponseGroup) bool { return g.Group == group }); i >= 0 {
 				// kfake has deleted the offsets, or never had any.
 				if !mine || answered[i].ErrorCode != kerr.GroupIDNotFound.Code {
@@ -161,10 +179,7 @@ func (a *adapter) deleteGroups(s sender, req *kmsg.DeleteGroupsRequest) (kmsg.Re
 	return resp, nil, true
 }
 
-func (a *adapter) deleteGroup(s sender, group string) int16 {
-	if !a.allowed(s, kmsg.ACLOperationDelete, kmsg.ACLResourceTypeGroup, group) {
-		return kerr.GroupAuthorizationFailed.Code
-	}
+func (a *adapter) deleteGroup(group string) int16 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
@@ -200,6 +215,7 @@ func (a *adapter) describe(s sender, req *kmsg.StreamsGroupDescribeRequest) (kms
 	// In Kafka's order: groups that may not be seen, then empty ids, then the
 	// rest.
 	var unauthorized, invalid, rest []kmsg.StreamsGroupDescribeResponseGroup
+	members := make(map[string][]byte, len(req.Groups))
 	acl := a.access(s)
 	for _, group := range req.Groups {
 		switch {
@@ -211,16 +227,20 @@ func (a *adapter) describe(s sender, req *kmsg.StreamsGroupDescribeRequest) (kms
 			rest = append(rest, failed(group, kerr.NotCoordinator))
 		default:
 			a.mu.Lock()
-			g := a.core.Describe(group, acl)
+			g, encoded := a.core.DescribeEncoded(group, acl)
 			a.mu.Unlock()
+			members[group] = encoded
 			if req.IncludeAuthorizedOperations && g.ErrorCode == 0 {
 				g.AuthorizedOperations = a.operations(s, group)
 			}
 			rest = append(rest, g)
 		}
 	}
+	if req.IncludeTopologyDescription && !a.attachDescriptions(rest) {
+		return nil, ErrClosed, true
+	}
 	resp.Groups = slices.Concat(unauthorized, invalid, rest)
-	return resp, nil, true
+	return &describeResponse{resp, members}, nil, true
 }
 
 // operations is the set of what the sender may do with a group, as bits.

@@ -141,6 +141,7 @@ func (w *wire) classicMember(group string) string {
 }
 
 func TestGOtherKindsMeetAStreamsGroup(t *testing.T) {
+	// rules 19-1, 19-3, 19-4, 19-5
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
@@ -267,6 +268,7 @@ func TestQ09Delete(t *testing.T) {
 }
 
 func TestQ06DescribeErrorsAndV03Q07Authorization(t *testing.T) {
+	// rules 18.1-5, 18.1-9, 18.3-1
 	denied := map[string]kmsg.ACLOperation{}
 	var seen kfakeext.Caller
 	inBubble(t, func(w *wire) {

@@ -2,7 +2,6 @@ package kfakeext
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -31,52 +30,66 @@ func (a *adapter) heartbeat(s sender, req *kmsg.StreamsGroupHeartbeatRequest) (k
 	a.mu.Lock()
 	p := a.places[req.Group]
 	if req.MemberEpoch <= 0 || !a.settled(p, now, node) {
-		known := a.core.Has(req.Group) || a.log.has(req.Group)
 		a.mu.Unlock()
-		// The coordinator itself refuses blank ids, wherever they arrive.
-		if strings.TrimSpace(req.Group) != "" && a.fake.CoordinatorFor(req.Group) != node {
-			resp.ErrorCode = kerr.NotCoordinator.Code
+		if !a.listTopics(now, node, req) {
+			return nil, ErrClosed, true
+		}
+		if a.fake.CoordinatorFor(req.Group) != node {
+			a.elsewhere(s, req, resp)
 			return resp, nil, true
 		}
-		if !known {
-			kind = a.existing(req.Group)
-		}
+		now = a.now()
+		kind = a.look(now, node, req)
 		a.mu.Lock()
-		a.settle(now, req.Group, node)
-		names := a.required(req.Group, req.Topology)
-		a.mu.Unlock()
-		a.topics.read(names)
-		a.mu.Lock()
-		if p = a.places[req.Group]; p != nil {
-			p.topicsAt, p.topicGen = now.Mono, a.topicGen
-		}
+		p = a.places[req.Group]
 	}
 	create := a.decide(now, s, req, kind, resp)
 	if p == nil && a.core.Has(req.Group) {
 		p = &place{node: node, placedAt: now.Mono, placeGen: a.placeGen, moved: a.moved.Load(), topicsAt: now.Mono, topicGen: a.topicGen}
 		a.places[req.Group] = p
 	}
+	var out kmsg.Response = resp
 	if p != nil {
+		out = p.shareEndpoints(resp)
 		state, _ := a.core.State(req.Group)
 		p.notReady = state == coordinator.NotReady
+		if req.Topology != nil {
+			p.patterns = a.core.HasPatterns(req.Group)
+		}
 	}
 	a.mu.Unlock()
 	if len(create) > 0 && resp.ErrorCode == 0 {
 		a.create(now, s, create, resp)
 	}
-	return resp, nil, true
+	return out, nil, true
+}
+
+// look asks the cluster what it holds under the group's id and about the topics
+// that a heartbeat needs. The group is loaded if it has moved to this node.
+func (a *adapter) look(now coordinator.Now, node int32, req *kmsg.StreamsGroupHeartbeatRequest) (kind coordinator.GroupKind) {
+	a.mu.Lock()
+	known := a.core.Has(req.Group) || a.log.has(req.Group)
+	a.mu.Unlock()
+	if !known {
+		kind = a.existing(req.Group)
+	}
+	a.mu.Lock()
+	a.settle(now, req.Group, node)
+	names := a.required(req.Group, req.Topology)
+	a.mu.Unlock()
+	a.topics.read(names)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p := a.places[req.Group]; p != nil {
+		p.topicsAt, p.topicGen = now.Mono, a.topicGen
+		p.patterns = a.core.HasPatterns(req.Group)
+	}
+	return kind
 }
 
 // decide asks the core and keeps what it decides. The lock is held.
 func (a *adapter) decide(now coordinator.Now, s sender, req *kmsg.StreamsGroupHeartbeatRequest, kind coordinator.GroupKind, resp *kmsg.StreamsGroupHeartbeatResponse) []topics.NewTopic {
-	a.req = coordinator.Request{StreamsGroupHeartbeatRequest: req, ClientHost: "/127.0.0.1", Existing: kind}
-	if s.who != nil {
-		a.req.ClientID, a.req.ClientHost = s.who.clientID, s.who.host
-	}
-	if a.authorize != nil {
-		a.heartbeatAccess = access{allow: a.authorize, caller: s.public()}
-		a.req.Access = &a.heartbeatAccess
-	}
+	a.prepare(s, req, kind)
 	a.core.Handle(now, a.topics.current(), &a.req, resp, &a.fx)
 	a.req = coordinator.Request{}
 	if err := a.commit(now, &a.fx); err != nil {
@@ -87,6 +100,30 @@ func (a *adapter) decide(now coordinator.Now, s sender, req *kmsg.StreamsGroupHe
 		return nil
 	}
 	return append([]topics.NewTopic(nil), a.fx.CreateTopics...)
+}
+
+// prepare fills the request of the core. The lock is held.
+func (a *adapter) prepare(s sender, req *kmsg.StreamsGroupHeartbeatRequest, kind coordinator.GroupKind) {
+	a.req = coordinator.Request{StreamsGroupHeartbeatRequest: req, ClientHost: noHost, Existing: kind}
+	if s.who != nil {
+		a.req.ClientID, a.req.ClientHost = s.who.clientID, s.who.host
+	}
+	if !a.free(s) {
+		a.heartbeatAccess = access{a, s.public()}
+		a.req.Access = &a.heartbeatAccess
+	}
+}
+
+// elsewhere answers a heartbeat of a group that another node coordinates. An
+// unfit request is refused as such: that comes first in Kafka.
+func (a *adapter) elsewhere(s sender, req *kmsg.StreamsGroupHeartbeatRequest, resp *kmsg.StreamsGroupHeartbeatResponse) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.prepare(s, req, coordinator.NoGroup)
+	if a.core.Check(&a.req, resp) {
+		resp.ErrorCode = kerr.NotCoordinator.Code
+	}
+	a.req = coordinator.Request{}
 }
 
 // heartbeatResponse returns the response to fill. A connection has one request
@@ -100,16 +137,6 @@ func heartbeatResponse(s sender, req *kmsg.StreamsGroupHeartbeatRequest) *kmsg.S
 	*resp = kmsg.StreamsGroupHeartbeatResponse{Version: req.Version}
 	resp.Default()
 	return resp
-}
-
-// topologyDescription answers as a broker without the plugin of KIP-1331.
-func (a *adapter) topologyDescription(req *kmsg.StreamsGroupTopologyDescriptionUpdateRequest) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
-	if err, refused := a.features.check(req); refused {
-		return nil, err, err != nil
-	}
-	resp := req.ResponseKind().(*kmsg.StreamsGroupTopologyDescriptionUpdateResponse)
-	resp.ErrorCode = kerr.UnsupportedVersion.Code
-	return resp, nil, true
 }
 
 func unsupported(key, version int16) error {

@@ -108,6 +108,7 @@ func (l *brokenLog) append(records []record.Record) error {
 }
 
 func TestV24V25V26FailedAppends(t *testing.T) {
+	// rules 4-21, 4-23
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cl := Start(t, Topic("foo", 1))

@@ -146,19 +146,16 @@ func (a *adapter) topicName(id [16]byte) string {
 //   - v10: topic ids
 func (a *adapter) offsetFetch(s sender, req *kmsg.OffsetFetchRequest) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
 	if req.Version <= 7 {
-		if a.owns(req.Group) {
-			asked := slices.Clone(req.Topics)
-			s.edit(req, func(resp kmsg.Response) {
-				if r, ok := resp.(*kmsg.OffsetFetchResponse); ok && r.ErrorCode == kerr.GroupIDNotFound.Code {
-					r.ErrorCode = 0
-					r.Topics = nothingCommitted(asked)
-				}
-			})
-		}
+		asked := slices.Clone(req.Topics)
+		s.edit(req, func(resp kmsg.Response) {
+			if r, ok := resp.(*kmsg.OffsetFetchResponse); ok && r.ErrorCode == kerr.GroupIDNotFound.Code {
+				r.ErrorCode = 0
+				r.Topics = nothingCommitted(asked)
+			}
+		})
 		return nil, nil, false
 	}
 	asked := slices.Clone(req.Groups)
-	ours := make(map[string]bool)
 	rejected := make([]int16, len(asked))
 	req.Groups = req.Groups[:0]
 	for i, g := range asked {
@@ -170,16 +167,12 @@ func (a *adapter) offsetFetch(s sender, req *kmsg.OffsetFetchRequest) (kmsg.Resp
 				rejected[i] = code
 			}
 			if handled {
-				ours[g.Group] = true
 				g.MemberID, g.MemberEpoch = nil, -1
 			}
 		}
 		if rejected[i] == 0 {
 			req.Groups = append(req.Groups, g)
 		}
-	}
-	if len(ours) == 0 {
-		return nil, nil, false
 	}
 	edit := func(resp kmsg.Response) {
 		r, ok := resp.(*kmsg.OffsetFetchResponse)
@@ -200,7 +193,7 @@ func (a *adapter) offsetFetch(s sender, req *kmsg.OffsetFetchRequest) (kmsg.Resp
 			}
 			rg := answered[0]
 			answered = answered[1:]
-			if ours[g.Group] && rg.ErrorCode == kerr.GroupIDNotFound.Code {
+			if rg.ErrorCode == kerr.GroupIDNotFound.Code { // for Kafka no error, whoever asks
 				rg.ErrorCode = 0
 				rg.Topics = nothingCommittedIn(g)
 			}

@@ -2,6 +2,7 @@ package kfakeext
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -39,8 +40,11 @@ type config struct {
 	broker    map[string]string // of the coordinator
 	assignors []assignor.Assignor
 	authorize func(Caller, kmsg.ACLOperation, kmsg.ACLResourceType, string) bool
+	superuser *superuser
 	onEvent   func(coordinator.Event)
 	logger    kgo.Logger
+
+	descriptions DescriptionStore
 
 	fake      []kfake.Opt
 	configs   map[string]string // all broker configs
@@ -126,14 +130,43 @@ func OnEvent(fn func(coordinator.Event)) Opt {
 	}}
 }
 
-// Authorize decides who may do what with streams groups. By default everybody
-// may do everything: kfake's ACLs are not asked for requests that the
-// coordinator answers. fn may run under the coordinator's lock: it must not
-// block, and must not call the cluster. The resource name of the cluster is
-// "kafka-cluster".
+// Authorize decides who may do what with streams groups, and it decides alone:
+// kfake's ACLs ([kfake.EnableACLs]) are then not asked for requests that the
+// coordinator answers, while kfake goes on to apply them to its own. Without
+// this option the ACLs of the cluster govern both. fn may run under the
+// coordinator's lock: it must not block, and must not call the cluster. The
+// resource name of the cluster is "kafka-cluster".
 func Authorize(fn func(who Caller, op kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) bool) Opt {
 	return opt{fn: func(c *config) error {
 		c.authorize = fn
+		return nil
+	}}
+}
+
+// Superuser names a superuser of a cluster with [kfake.EnableSASL]. The
+// mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. [NewCluster] and [Start]
+// make it one, as [kfake.Superuser] does; with [Attach] it must be one already.
+//
+// The coordinator itself authenticates as this user, in-process. It has to in
+// order to list the topics of the cluster for source patterns, to create
+// internal topics with a replication factor, and to read the ACLs that the
+// cluster starts with ([kfake.User], [DataDir]). Without the option it tries
+// kfake's default, admin with password admin and SCRAM-SHA-256. If that fails as
+// well, source patterns match nothing, internal topics have the replication
+// factor of the cluster, and ACLs are known from the moment when the first user
+// has connected who may describe them; until then users that are bound by ACLs
+// are refused.
+func Superuser(mechanism, user, pass string) Opt {
+	return opt{fn: func(c *config) error {
+		switch mechanism {
+		case "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512":
+		default:
+			return fmt.Errorf("kfakeext: Superuser(%q, %q): want PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", mechanism, user)
+		}
+		if c.superuser == nil {
+			c.superuser = &superuser{mechanism, user, pass}
+		}
+		c.fake = append(c.fake, kfake.Superuser(mechanism, user, pass))
 		return nil
 	}}
 }
@@ -250,10 +283,24 @@ func TLS(cfg *tls.Config) Opt {
 	}}
 }
 
-// DataDir keeps in a directory what kfake can keep: topics, records, committed
-// offsets, groups of other types.
+// DataDir keeps the cluster in a directory: what kfake keeps there (topics,
+// records, committed offsets, groups of other types) and the streams groups with
+// their configs. A cluster that is started with the directory again goes on
+// where the last one ended: members keep their epochs and tasks, and do not join
+// again.
+//
+// What has been answered is never lost if the process is killed. If the machine
+// goes down, changes of streams groups may be lost that were answered within the
+// last second, none of them in part.
+//
+// [NewCluster] fails with [ErrDataDirInUse] if another cluster has the directory,
+// and with a [*CorruptLogError] if the disk has lost what was on it. With
+// [Attach], pass the directory to [kfake.DataDir] too.
 func DataDir(dir string) Opt {
-	return opt{own: "DataDir", fn: func(c *config) error {
+	return opt{fn: func(c *config) error {
+		if dir == "" {
+			return errors.New("kfakeext: DataDir(\"\"): want the path of a directory")
+		}
 		c.dir = dir
 		return nil
 	}}

@@ -14,6 +14,9 @@ func (a *adapter) joinGroup(s sender, req *kmsg.JoinGroupRequest) (kmsg.Response
 	if !a.owns(req.Group) || !a.allowed(s, kmsg.ACLOperationRead, kmsg.ACLResourceTypeGroup, req.Group) {
 		return nil, nil, false
 	}
+	if !a.forgetDescriptions([]string{req.Group}, true) {
+		return nil, ErrClosed, true
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()

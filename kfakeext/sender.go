@@ -17,6 +17,12 @@ type Caller struct {
 	Host string
 }
 
+// anonymous is the principal without SASL.
+const anonymous = "User:ANONYMOUS"
+
+// noHost is the host of those within the process.
+const noHost = "/127.0.0.1"
+
 // sender is the sender of one request.
 type sender struct {
 	who  *caller // nil if unknown
@@ -35,7 +41,7 @@ func (s sender) public() Caller {
 	if s.who == nil {
 		return Caller{}
 	}
-	c := Caller{Principal: "User:ANONYMOUS", ClientID: s.who.clientID, Host: s.who.host}
+	c := Caller{Principal: anonymous, ClientID: s.who.clientID, Host: s.who.host}
 	if name, ok := s.who.conn.user(); ok {
 		c.Principal = "User:" + name
 	}
@@ -54,23 +60,67 @@ func (s sender) edit(req kmsg.Request, fn func(kmsg.Response)) bool {
 
 // access answers the coordinator's questions about a sender.
 type access struct {
-	allow  func(Caller, kmsg.ACLOperation, kmsg.ACLResourceType, string) bool
+	a      *adapter
 	caller Caller
 }
 
 // Allowed implements [coordinator.Access].
-func (a *access) Allowed(op kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) bool {
-	return a.allow(a.caller, op, kind, name)
+func (x *access) Allowed(op kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) bool {
+	if x.a.authorize != nil {
+		return x.a.authorize(x.caller, op, kind, name)
+	}
+	return x.a.acls.allowed(x.caller.Principal, hostOf(x.caller.Host), op, kind, name)
 }
 
-// access returns nil if everybody may do everything.
+// free is whether the sender may do everything.
+func (a *adapter) free(s sender) bool {
+	switch {
+	case a.authorize != nil:
+		return false
+	case a.tap.sasl.Load() && s.who != nil:
+		return s.who.conn.standing() == standingFree
+	}
+	return standing(a.anonymous.Load()) == standingFree
+}
+
+// access returns nil if the sender may do everything.
 func (a *adapter) access(s sender) coordinator.Access {
-	if a.authorize == nil {
+	if a.free(s) {
 		return nil
 	}
-	return &access{allow: a.authorize, caller: s.public()}
+	return &access{a, s.public()}
 }
 
 func (a *adapter) allowed(s sender, op kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) bool {
-	return a.authorize == nil || a.authorize(s.public(), op, kind, name)
+	acl := a.access(s)
+	return acl == nil || acl.Allowed(op, kind, name)
+}
+
+// memberGroup is the group of a request of kfake's that members of a group send.
+func memberGroup(req kmsg.Request) (group string, ok bool) {
+	switch r := req.(type) {
+	case *kmsg.OffsetCommitRequest:
+		return r.Group, true
+	case *kmsg.TxnOffsetCommitRequest:
+		return r.Group, true
+	case *kmsg.JoinGroupRequest:
+		return r.Group, true
+	case *kmsg.SyncGroupRequest:
+		return r.Group, true
+	case *kmsg.HeartbeatRequest:
+		return r.Group, true
+	case *kmsg.LeaveGroupRequest:
+		return r.Group, true
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		return r.Group, true
+	case *kmsg.ShareGroupHeartbeatRequest:
+		return r.GroupID, true
+	}
+	return "", false
+}
+
+// refusedByCluster is whether kfake itself refuses what members do in a group.
+// Nothing that is said of the group in its place is meant for the sender.
+func (a *adapter) refusedByCluster(s sender, group string) bool {
+	return a.authorize == nil && !a.allowed(s, kmsg.ACLOperationRead, kmsg.ACLResourceTypeGroup, group)
 }

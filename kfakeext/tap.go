@@ -7,7 +7,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -173,6 +175,13 @@ func (t *Tap) DialContext(ctx context.Context, _, address string) (net.Conn, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// addresses are those of all listeners, ascending.
+func (t *Tap) addresses() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Sorted(maps.Keys(t.listeners))
 }
 
 // A connection is known under so many client ids at most. Two requests of it

@@ -15,8 +15,7 @@ import (
 const (
 	// readBuffer holds a small request as a whole.
 	readBuffer = 4 << 10
-	// maxFrame is Kafka's socket.request.max.bytes. Requests that carry an
-	// identity are collected in memory, so they may not be larger.
+	// maxFrame is Kafka's socket.request.max.bytes.
 	maxFrame = 100 << 20
 )
 
@@ -40,6 +39,7 @@ type tapConn struct {
 	who      *caller
 
 	opaque atomic.Bool // TLS that we cannot read
+	asking atomic.Bool // there are questions
 
 	// Guarded by tap.callersMu.
 	callers   []uint64
@@ -53,6 +53,8 @@ type tapConn struct {
 	claims    connClaims
 	rewrites  map[int32]rewrite
 	principal principal
+	questions []question // to be asked
+	open      []question // asked and not answered
 
 	// out is the buffer of rewritten responses, of the writing goroutine.
 	out []byte
@@ -191,8 +193,12 @@ func (c *tapConn) inspect() (need int) {
 		c.tap.unread.Store(true)
 		return 0
 	}
+	if frames := c.questionFrames(); frames != nil {
+		c.pending = frames
+		return 0
+	}
 	size := int64(int32(binary.BigEndian.Uint32(c.in)))
-	if size < 0 {
+	if size < 0 || size > maxFrame {
 		return c.refuse() // kfake would allocate up to 4 GiB; Kafka closes, too
 	}
 	if size < headerSize {
@@ -214,8 +220,6 @@ func (c *tapConn) inspect() (need int) {
 	case !mark && !c.observed:
 		c.pass(size)
 		return 0
-	case size > maxFrame:
-		return c.refuse() // must not pass unmarked
 	case key == kmsg.StreamsGroupHeartbeat.Int16() && 4+size <= readBuffer:
 		if int64(len(c.in)) < 4+size {
 			return int(4 + size)
@@ -323,6 +327,17 @@ func (c *tapConn) caller(clientID []byte) *caller {
 	}
 	return c.who
 }
+
+// RemoteAddr is an address that kfake finds a host in, for the ACLs that name
+// hosts: connections within the process come from the loopback.
+func (c *tapConn) RemoteAddr() net.Addr {
+	if addr, ok := c.Conn.RemoteAddr().(*net.TCPAddr); ok {
+		return addr
+	}
+	return loopback
+}
+
+var loopback net.Addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 
 // Close closes the connection and forgets its identities.
 func (c *tapConn) Close() error {

@@ -24,7 +24,7 @@ func (t *Tap) marks(key int16) bool {
 // sees them, whatever their version.
 func observed(key int16) bool {
 	switch kmsg.Key(key) {
-	case kmsg.SASLHandshake, kmsg.SASLAuthenticate, kmsg.OffsetDelete:
+	case kmsg.SASLHandshake, kmsg.SASLAuthenticate, kmsg.OffsetDelete, kmsg.CreateACLs, kmsg.DeleteACLs:
 		return true
 	}
 	return false

@@ -14,6 +14,7 @@ type principal struct {
 	name          string // as claimed; proven only if authenticated
 	exchanges     int
 	authenticated bool
+	standing      standing
 }
 
 // user is the authenticated name, or empty.
@@ -24,6 +25,18 @@ func (c *tapConn) user() (name string, authenticated bool) {
 		return "", false
 	}
 	return c.principal.name, true
+}
+
+func (c *tapConn) standing() standing {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.principal.standing
+}
+
+func (c *tapConn) setStanding(s standing) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.principal.standing = s
 }
 
 // handshake follows a SaslHandshake to its response. A handshake of an
@@ -40,27 +53,36 @@ func (c *tapConn) handshake(mechanism string) func(kmsg.Response) {
 }
 
 // authenticate follows a SaslAuthenticate to its response. PLAIN ends with one
-// exchange, SCRAM with the second.
-func (c *tapConn) authenticate(bytes []byte) func(kmsg.Response) {
+// exchange, SCRAM with the second; then is called after the last.
+func (c *tapConn) authenticate(bytes []byte, then func()) func(kmsg.Response) {
 	sent := string(bytes)
 	return func(resp kmsg.Response) {
 		r, ok := resp.(*kmsg.SASLAuthenticateResponse)
 		if !ok || r.ErrorCode != 0 {
 			return
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		p := &c.principal
-		p.exchanges++
-		switch {
-		case p.mechanism == "PLAIN":
-			p.name, p.authenticated = plainUser(sent), true
-		case strings.HasPrefix(p.mechanism, "SCRAM-") && p.exchanges == 1:
-			p.name = scramUser(sent)
-		case strings.HasPrefix(p.mechanism, "SCRAM-"):
-			p.authenticated = true
+		if c.exchanged(sent) {
+			then()
 		}
 	}
+}
+
+// exchanged takes note of a successful exchange. It returns whether it was the
+// last one.
+func (c *tapConn) exchanged(sent string) (authenticated bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := &c.principal
+	p.exchanges++
+	switch {
+	case p.mechanism == "PLAIN":
+		p.name, p.authenticated = plainUser(sent), true
+	case strings.HasPrefix(p.mechanism, "SCRAM-") && p.exchanges == 1:
+		p.name = scramUser(sent)
+	case strings.HasPrefix(p.mechanism, "SCRAM-"):
+		p.authenticated = true
+	}
+	return p.authenticated
 }
 
 // plainUser is the second of three fields separated by zeros.

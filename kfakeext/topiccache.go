@@ -20,6 +20,7 @@ type topicCache struct {
 	// replaces a newer one. kfake answers while it is held.
 	mu      sync.Mutex
 	byName  map[string]topics.Topic
+	all     bool // every topic has been in byName once
 	version uint64
 	image   atomic.Pointer[topics.Image]
 }
@@ -38,33 +39,73 @@ func (c *topicCache) read(names []string) {
 	defer c.mu.Unlock()
 	changed := false
 	for _, name := range names {
-		before, had := c.byName[name]
-		info := c.fake.TopicInfo(name)
-		if info == nil {
-			if had {
-				delete(c.byName, name)
-				changed = true
-			}
-			continue
-		}
-		after := topics.Topic{ID: info.TopicID, Name: name, Partitions: int32(len(c.fake.PartitionInfos(name)))}
-		for k, v := range info.Configs {
-			if v == nil {
-				continue
-			}
-			if after.Configs == nil {
-				after.Configs = make(map[string]string)
-			}
-			after.Configs[k] = *v
-		}
-		if had && before.ID == after.ID && before.Partitions == after.Partitions && maps.Equal(before.Configs, after.Configs) {
-			continue
-		}
-		c.byName[name] = after
-		changed = true
+		changed = c.readOne(name) || changed
 	}
 	if changed {
-		c.version++
+		c.publish()
+	}
+}
+
+// complete takes over a list of all topics. What it says of known topics may be
+// out of date already, so these are read again where they differ. It calls the
+// cluster.
+func (c *topicCache) complete(list []topics.Topic) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed := !c.all
+	c.all = true
+	listed := make(map[string]bool, len(list))
+	for _, t := range list {
+		listed[t.Name] = true
+		before, had := c.byName[t.Name]
+		switch {
+		case !had:
+			c.byName[t.Name] = t
+			changed = true
+		case before.ID != t.ID || before.Partitions != t.Partitions:
+			changed = c.readOne(t.Name) || changed
+		}
+	}
+	for name := range c.byName {
+		if !listed[name] {
+			changed = c.readOne(name) || changed
+		}
+	}
+	if changed {
+		c.publish()
+	}
+}
+
+func (c *topicCache) publish() {
+	c.version++
+	if c.all {
+		c.image.Store(topics.NewCompleteImage(c.version, c.byName))
+	} else {
 		c.image.Store(topics.NewImage(c.version, c.byName))
 	}
+}
+
+// readOne returns whether the topic has changed.
+func (c *topicCache) readOne(name string) bool {
+	before, had := c.byName[name]
+	info := c.fake.TopicInfo(name)
+	if info == nil {
+		delete(c.byName, name)
+		return had
+	}
+	after := topics.Topic{
+		ID: info.TopicID, Name: name, Partitions: int32(len(c.fake.PartitionInfos(name))), ReplicationFactor: int16(info.NumReplicas),
+	}
+	for k, v := range info.Configs {
+		if v == nil {
+			continue
+		}
+		if after.Configs == nil {
+			after.Configs = make(map[string]string)
+		}
+		after.Configs[k] = *v
+	}
+	c.byName[name] = after
+	return !had || before.ID != after.ID || before.Partitions != after.Partitions ||
+		before.ReplicationFactor != after.ReplicationFactor || !maps.Equal(before.Configs, after.Configs)
 }

@@ -1,7 +1,6 @@
 package kfakeext_test
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,10 +125,24 @@ func TestVGate(t *testing.T) {
 			{"V-20", with(beat("g", "m", 1), func(r *request) { r.ActiveTasks = []kmsg.TaskIDs{} }), kerr.InvalidRequest},
 			{"V-21", with(beat("g", "m", 1), func(r *request) { r.Topology = join("g", "m", "foo").Topology }), kerr.InvalidRequest},
 		} {
-			code(w.T, tt.want, w.beat(tt.req).ErrorCode)
+			// A request is looked at before it matters who coordinates the group.
+			for node := range int32(3) {
+				resp := w.ask(node, tt.req).(*kmsg.StreamsGroupHeartbeatResponse)
+				assert.ErrorIs(w, kerr.ErrorForCode(resp.ErrorCode), tt.want, "%s on node %d", tt.name, node)
+				assert.NotEmpty(w, text(resp.ErrorMessage), tt.name)
+			}
 			assert.Empty(w, w.list(nil, nil), "%s: no group comes of it", tt.name)
 		}
-	})
+	}, kfakeext.Nodes(3))
+}
+
+func TestRightsComeBeforeTheCoordinator(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		for node := range int32(3) {
+			resp := w.ask(node, join("g", "m", "a b")).(*kmsg.StreamsGroupHeartbeatResponse)
+			code(w.T, kerr.GroupAuthorizationFailed, resp.ErrorCode) // V-03
+		}
+	}, kfakeext.Nodes(3), kfakeext.Authorize(func(kfakeext.Caller, kmsg.ACLOperation, kmsg.ACLResourceType, string) bool { return false }))
 }
 
 func TestV02ProtocolNotEnabled(t *testing.T) {
@@ -139,6 +152,7 @@ func TestV02ProtocolNotEnabled(t *testing.T) {
 }
 
 func TestNotCoordinator(t *testing.T) {
+	// rule 4-20
 	inBubble(t, func(w *wire) {
 		home := w.cl.CoordinatorFor("g")
 		w.ok(join("g", "m1", "foo"))
@@ -228,84 +242,6 @@ func TestTopicsComeAndGo(t *testing.T) {
 		owned.ActiveTasks, owned.StandbyTasks, owned.WarmupTasks = []kmsg.TaskIDs{}, []kmsg.TaskIDs{}, []kmsg.TaskIDs{}
 		resp = w.ok(owned)
 		assert.Empty(w, resp.Status)
-	})
-}
-
-func TestInternalTopicsAreCreated(t *testing.T) {
-	inBubble(t, func(w *wire) {
-		req := join("g", "m1", "foo") // T-03
-		req.Topology.Subtopologies[0].StateChangelogTopics = []kmsg.TopicInfo{{
-			Topic: "g-store-changelog", ReplicationFactor: -1,
-			Configs: []kmsg.TopicInfoConfig{{Key: "cleanup.policy", Value: "compact"}},
-		}}
-		resp := w.ok(req)
-		require.Len(w, resp.Status, 1)
-		assert.Equal(w, int8(3), resp.Status[0].StatusCode)
-		info := w.cl.TopicInfo("g-store-changelog")
-		require.NotNil(w, info)
-		assert.Equal(w, "compact", *info.Configs["cleanup.policy"])
-		assert.Len(w, w.cl.PartitionInfos("g-store-changelog"), 6)
-
-		time.Sleep(time.Second)
-		resp = w.ok(beat("g", "m1", resp.MemberEpoch))
-		assert.Empty(w, resp.Status)
-		assert.Len(w, tasks(resp.ActiveTasks)["s1"], 6)
-	})
-}
-
-func withChangelogs(names ...string) *kmsg.StreamsGroupHeartbeatRequest {
-	req := join("g", "m1", "foo")
-	for _, name := range names {
-		req.Topology.Subtopologies[0].StateChangelogTopics = append(req.Topology.Subtopologies[0].StateChangelogTopics,
-			kmsg.TopicInfo{Topic: name, ReplicationFactor: -1})
-	}
-	return req
-}
-
-func TestI02I03RightToCreateInternalTopics(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name    string
-		allowed []string
-		created bool
-	}{
-		{"I-01 on the cluster", []string{"kafka-cluster"}, true},
-		{"I-02 on each topic", []string{"c1", "c2"}, true},
-		{"I-03 on one topic", []string{"c1"}, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, func(w *wire) {
-				resp := w.ok(withChangelogs("c1", "c2"))
-				require.Len(w, resp.Status, 1)
-				assert.Equal(w, int8(3), resp.Status[0].StatusCode)
-				assert.Equal(w, tt.created, w.cl.TopicInfo("c1") != nil)
-				assert.Equal(w, tt.created, w.cl.TopicInfo("c2") != nil)
-				if !tt.created {
-					assert.Contains(w, resp.Status[0].StatusDetail, "not authorized to create c2")
-				}
-			}, kfakeext.Authorize(func(_ kfakeext.Caller, op kmsg.ACLOperation, _ kmsg.ACLResourceType, name string) bool {
-				return op != kmsg.ACLOperationCreate || slices.Contains(tt.allowed, name)
-			}))
-		})
-	}
-}
-
-// Names that differ in a dot and an underscore only collide, so that creation
-// fails.
-func TestI13FailedCreationIsRememberedForTwoIntervals(t *testing.T) {
-	inBubble(t, func(w *wire) {
-		require.NoError(w, w.cl.SetGroupConfig("g", map[string]string{"streams.heartbeat.interval.ms": "10000"}))
-		require.NoError(w, w.cl.CreateTopic("c_1", 1, nil))
-		resp := w.ok(withChangelogs("c.1"))
-		assert.NotContains(w, resp.Status[0].StatusDetail, "INVALID_TOPIC", "only earlier attempts are told")
-		for range 3 {
-			time.Sleep(4 * time.Second)
-			resp = w.ok(beat("g", "m1", resp.MemberEpoch))
-			assert.Contains(w, resp.Status[0].StatusDetail, "creation failed: c.1: INVALID_TOPIC")
-		}
-		time.Sleep(9 * time.Second)
-		resp = w.ok(beat("g", "m1", resp.MemberEpoch))
-		assert.NotContains(w, resp.Status[0].StatusDetail, "INVALID_TOPIC", "tried again")
 	})
 }
 

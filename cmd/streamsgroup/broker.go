@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/streamsgroup/streamsgroup/coordinator"
 	"github.com/streamsgroup/streamsgroup/kfakeext"
 )
@@ -43,7 +45,7 @@ func parseBroker(args []string, stderr io.Writer) (brokerFlags, error) {
 	fs.StringVar(&addr, "addr", "127.0.0.1:9092", "`host:port` to listen on; further nodes take the following ports")
 	fs.IntVar(&nodes, "nodes", 1, "number of broker `nodes`")
 	fs.StringVar(&policy, "policy", "kip1071", "kip1071, or `kafka` to do only what Apache Kafka does")
-	fs.StringVar(&b.dataDir, "data", "", "`directory` to keep topics, records and committed offsets in; memory only without it")
+	fs.StringVar(&b.dataDir, "data", "", "`directory` to keep everything in (topics, records, offsets, groups), so that the broker can be started again; memory only without it")
 	fs.Func("config", "broker config as `key=value`; repeatable", func(s string) error {
 		k, v, ok := strings.Cut(s, "=")
 		if !ok || k == "" {
@@ -100,7 +102,10 @@ func broker(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
-	opts := []kfakeext.Opt{kfakeext.Policy(b.policy), kfakeext.Addr(b.addr), kfakeext.Nodes(b.nodes)}
+	opts := []kfakeext.Opt{
+		kfakeext.Policy(b.policy), kfakeext.Addr(b.addr), kfakeext.Nodes(b.nodes),
+		kfakeext.Logger(kgo.BasicLogger(stderr, kgo.LogLevelWarn, nil)),
+	}
 	for _, c := range b.configs {
 		opts = append(opts, kfakeext.BrokerConfig(c.name, c.value))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,7 +20,16 @@ import (
 	"github.com/streamsgroup/streamsgroup/coordinator"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asProgram has the test binary run as the program itself.
+const asProgram = "STREAMSGROUP_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func freePort(t *testing.T) int {
 	t.Helper()
