@@ -23,7 +23,7 @@ var anything = []string{"..."}
 
 // allowed lists, per package, the packages of this project that it and its
 // in-package tests may import. External test packages may in addition import
-// kfakeext and internal/*.
+// kfakeext, coordinator, whose types its options take, and internal/*.
 var allowed = map[string][]string{
 	"topology":             {},
 	"membership":           {"topology"},
@@ -115,7 +115,7 @@ func TestImportsFollowTheTable(t *testing.T) {
 			}
 		}
 		for _, imp := range p.XTestImports {
-			if to, ok := within(imp); ok && to != name && to != "kfakeext" && !strings.HasPrefix(to, "internal/") {
+			if to, ok := within(imp); ok && to != name && to != "kfakeext" && to != "coordinator" && !strings.HasPrefix(to, "internal/") {
 				assert.Contains(t, may, to, "the external tests of %s import %s", name, to)
 			}
 		}
