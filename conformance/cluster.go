@@ -25,7 +25,7 @@ func (c *C) Topic(word string, partitions int32) {
 	require.NoError(c, kerr.ErrorForCode(resp.Topics[0].ErrorCode), "create topic %s", word)
 	c.onEnd(func() { c.deleteTopics(c.Named(word)) })
 	c.await("topic "+word, func() bool { return c.partitions(word) == int(partitions) })
-	c.settle()
+	c.known(word, partitions)
 }
 
 // Grow sets the number of partitions of a topic.
@@ -39,7 +39,7 @@ func (c *C) Grow(word string, partitions int32) {
 	resp := c.AskController(req).(*kmsg.CreatePartitionsResponse)
 	require.NoError(c, kerr.ErrorForCode(resp.Topics[0].ErrorCode), "grow topic %s", word)
 	c.await("partitions of "+word, func() bool { return c.partitions(word) == int(partitions) })
-	c.settle()
+	c.known(word, partitions)
 }
 
 // DeleteTopic deletes a topic and returns once the broker has forgotten it.
@@ -47,7 +47,7 @@ func (c *C) DeleteTopic(word string) {
 	c.note("topic %s is deleted", word)
 	require.NoError(c, c.deleteTopics(c.Named(word)), "delete topic %s", word)
 	c.await("end of topic "+word, func() bool { return c.partitions(word) == 0 })
-	c.settle()
+	c.known(word, 0)
 }
 
 func (c *C) deleteTopics(names ...string) error {
@@ -88,11 +88,11 @@ func (c *C) partitions(word string) int {
 	return 0
 }
 
-// settle waits for a change of topics or configs to reach all parts of the
-// broker.
-func (c *C) settle() {
+// settle waits for a change of configs that began then to reach all parts of
+// the broker. On a busy machine that takes longer, as the change itself did.
+func (c *C) settle(began time.Time) {
 	if c.target.Settle > 0 {
-		require.NoError(c, c.target.Clock.Sleep(c.ctx, c.target.Settle))
+		require.NoError(c, c.target.Clock.Sleep(c.ctx, c.target.Settle+c.target.Clock.Now().Sub(began)))
 	}
 }
 
@@ -117,6 +117,7 @@ func (c *C) Config(pairs ...string) {
 // TryConfig sets group configs and returns how the broker answers.
 func (c *C) TryConfig(pairs ...string) error {
 	c.note("group config %v", pairs)
+	began := c.target.Clock.Now()
 	values := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
 		values[pairs[i]] = pairs[i+1]
@@ -144,7 +145,7 @@ func (c *C) TryConfig(pairs ...string) error {
 		}
 		return true
 	})
-	c.settle()
+	c.settle(began)
 	return nil
 }
 

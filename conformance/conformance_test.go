@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
 	"github.com/streamsgroup/streamsgroup/conformance"
@@ -30,7 +31,24 @@ func options(policy coordinator.Policy) []kfakeext.Opt {
 		name, value, _ := strings.Cut(line, "=")
 		opts = append(opts, kfakeext.BrokerConfig(name, value))
 	}
-	return opts
+	return append(opts, authorizer())
+}
+
+// authorizer has the broker enforce ACLs. As without them, everybody may do
+// everything, but now a scenario can deny something.
+func authorizer() kfakeext.Opt {
+	var all []kfake.ACL
+	for _, kind := range []kmsg.ACLResourceType{kmsg.ACLResourceTypeCluster, kmsg.ACLResourceTypeGroup, kmsg.ACLResourceTypeTopic, kmsg.ACLResourceTypeTransactionalId} {
+		name := "*"
+		if kind == kmsg.ACLResourceTypeCluster {
+			name = "kafka-cluster"
+		}
+		all = append(all, kfake.ACL{
+			Resource: kind, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral,
+			Operation: kmsg.ACLOperationAll, Allow: true,
+		})
+	}
+	return kfakeext.KfakeOpts(kfake.EnableACLs(), kfake.User("PLAIN", "ANONYMOUS", "", all...))
 }
 
 var policies = []struct {
@@ -63,7 +81,7 @@ func TestEmbeddedInVirtualTime(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					vn := &kfake.VirtualNetwork{}
-					cluster := kfakeext.Start(t, append(options(p.broker), kfakeext.VirtualNetwork(vn))...)
+					cluster := kfakeext.Start(t, append(options(p.broker), kfakeext.VirtualNetwork(vn), kfakeext.Nodes(3))...)
 					s, err := conformance.Open(t.Context(), conformance.Target{Addr: cluster.Addrs()[0], Dial: vn.DialContext, Policy: p.expect})
 					require.NoError(t, err)
 					check(t, s.Run(t.Context(), sc))

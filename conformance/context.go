@@ -24,7 +24,8 @@ type C struct {
 	prefix   string // of every name of this scenario
 	group    string
 	conns    map[string]*conn
-	node     string // address of the group's coordinator
+	nodes    map[string]string // addresses of coordinators, by group
+	clientID string
 	failures []string
 	skipped  string
 	trace    []string
@@ -89,7 +90,7 @@ func (c *C) connTo(addr string) *conn {
 	if cn := c.conns[addr]; cn != nil {
 		return cn
 	}
-	cn, err := dial(c.ctx, c.target, addr, clientID)
+	cn, err := dial(c.ctx, c.target, addr, c.clientID)
 	require.NoError(c, err)
 	c.conns[addr] = cn
 	return cn
@@ -105,7 +106,14 @@ func (c *C) Reconnect() {
 		cn.Close()
 		delete(c.conns, addr)
 	}
-	c.node = ""
+	clear(c.nodes)
+}
+
+// As goes on under another client id, over new connections.
+func (c *C) As(clientID string) {
+	c.note("client id %q", clientID)
+	c.Reconnect()
+	c.clientID = clientID
 }
 
 // Ask sends a request to the bootstrap broker.
@@ -119,7 +127,12 @@ func (c *C) AskController(req kmsg.Request) kmsg.Response {
 
 // AskCoordinator sends a request to the coordinator of the scenario's group.
 func (c *C) AskCoordinator(req kmsg.Request) kmsg.Response {
-	return c.askAt(c.coordinator(), req)
+	return c.AskCoordinatorOf(c.group, req)
+}
+
+// AskCoordinatorOf sends a request to the coordinator of any group.
+func (c *C) AskCoordinatorOf(group string, req kmsg.Request) kmsg.Response {
+	return c.askAt(c.coordinator(group), req)
 }
 
 // Pin has a request sent in one version.
@@ -135,14 +148,18 @@ func (c *C) askAt(addr string, req kmsg.Request) kmsg.Response {
 	return resp
 }
 
-// coordinator is the address of the broker that coordinates the group.
-func (c *C) coordinator() string {
-	if c.node == "" {
-		addr, err := findCoordinator(c.ctx, c.connTo(c.target.Addr), c.group)
-		require.NoError(c, err)
-		c.node = addr
+// coordinator is the address of the broker that coordinates a group. Ids that no
+// group can have are taken to the coordinator of the scenario's group.
+func (c *C) coordinator(group string) string {
+	if strings.TrimSpace(group) == "" {
+		group = c.group
 	}
-	return c.node
+	if c.nodes[group] == "" {
+		addr, err := findCoordinator(c.ctx, c.connTo(c.target.Addr), group)
+		require.NoError(c, err)
+		c.nodes[group] = addr
+	}
+	return c.nodes[group]
 }
 
 // HasRelease44 is whether the broker has version 1 of the heartbeat, and with it

@@ -18,11 +18,11 @@ type Described struct {
 // Describe describes the scenario's group. The answer may be an error.
 func (c *C) Describe() *Described { return c.DescribeGroup(c.group) }
 
-// DescribeGroup describes a group at the coordinator of the scenario's group.
+// DescribeGroup describes any group at its coordinator.
 func (c *C) DescribeGroup(group string) *Described {
 	req := kmsg.NewPtrStreamsGroupDescribeRequest()
 	req.Groups = []string{group}
-	resp := c.AskCoordinator(req).(*kmsg.StreamsGroupDescribeResponse)
+	resp := c.AskCoordinatorOf(group, req).(*kmsg.StreamsGroupDescribeResponse)
 	require.Len(c, resp.Groups, 1, "described groups")
 	d := &Described{resp.Groups[0], c}
 	c.note("describe -> %s %s epoch=%d assignment epoch=%d members=%d", CodeName(d.ErrorCode), d.State, d.Epoch, d.AssignmentEpoch, len(d.Members))

@@ -78,12 +78,12 @@ func (m *Member) Leave(changes ...Change) *Answer { return m.Send(m.Request(-1),
 // LeaveForNow is the temporary leave of a static member.
 func (m *Member) LeaveForNow(changes ...Change) *Answer { return m.Send(m.Request(-2), changes...) }
 
-// Send sends a request to the group's coordinator.
+// Send sends a request to the coordinator of the member's group.
 func (m *Member) Send(req *kmsg.StreamsGroupHeartbeatRequest, changes ...Change) *Answer {
 	for _, change := range changes {
 		change(req)
 	}
-	resp := m.c.AskCoordinator(req).(*kmsg.StreamsGroupHeartbeatResponse)
+	resp := m.c.AskCoordinatorOf(m.Group, req).(*kmsg.StreamsGroupHeartbeatResponse)
 	a := &Answer{resp, m.c}
 	m.c.note("%s: %s -> %s", m.ID, describeRequest(req), a)
 	if resp.ErrorCode != 0 || req.MemberEpoch < 0 {

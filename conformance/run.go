@@ -129,7 +129,7 @@ func (s *Suite) world(ctx context.Context, began time.Time) *C {
 	prefix := fmt.Sprintf("conf-%s-%d-", s.target.Run, s.n)
 	return &C{
 		ctx: ctx, target: s.target, broker: s.broker, policy: s.policy, began: began,
-		prefix: prefix, group: prefix + "app", conns: map[string]*conn{},
+		prefix: prefix, group: prefix + "app", conns: map[string]*conn{}, nodes: map[string]string{}, clientID: clientID,
 	}
 }
 

@@ -48,5 +48,20 @@ func Scenarios() []Scenario {
 	return slices.Concat(
 		validation,
 		joining,
+		topics,
+		creation,
+		reconcile,
+		assignment,
+		configs,
+		leaving,
+		static,
+		status,
+		endpoints,
+		offsets,
+		sharing,
+		listing,
+		kips,
+		quirks,
+		access,
 	)
 }

@@ -50,7 +50,7 @@ type Target struct {
 	// Run distinguishes the groups and topics of this run from those of
 	// earlier ones at the same broker. By default it is made of the time.
 	Run string
-	// Settle is how long a change of topics or configs may take to reach the
+	// Settle is how long a change of configs may take to reach the
 	// coordinator after the broker has reported it: a broker's parts learn of it
 	// one after the other. 150 ms by default, negative for none.
 	Settle time.Duration

@@ -5,23 +5,36 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// refused is a scenario of one request that must be answered with an error and
+// refusal is a scenario of one request that must be answered with an error and
 // must not create a group.
-func refused(ids []string, title, code string, send func(c *C) *Answer) Scenario {
-	return Scenario{IDs: ids, Title: title, Run: func(c *C) {
+type refusal struct {
+	IDs   []string
+	Title string
+	Code  string
+	Send  func(c *C) *Answer
+}
+
+func (r refusal) scenario() Scenario {
+	return Scenario{IDs: r.IDs, Title: r.Title, Run: func(c *C) {
 		c.Topic("foo", 2)
-		send(c).Is(code)
+		r.Send(c).Is(r.Code)
 		c.Describe().Is("GROUP_ID_NOT_FOUND")
 	}}
 }
 
 var validation = []Scenario{
-	refused([]string{"V-04", "4-3"}, "a topology that reads a topic of Kafka's own", "STREAMS_INVALID_TOPOLOGY", func(c *C) *Answer {
-		return c.Member("m1").Join(Topology(Sub{ID: "s1", Sources: []string{"__consumer_offsets"}, Verbatim: true}))
-	}),
-	refused([]string{"V-05", "4-4"}, "a changelog whose name is illegal", "STREAMS_INVALID_TOPOLOGY", func(c *C) *Answer {
-		return c.Member("m1").Join(Topology(Sub{ID: "s1", Sources: []string{c.Named("foo")}, Changelogs: []Internal{{Word: "a b"}}, Verbatim: true}))
-	}),
+	refusal{
+		IDs: []string{"V-04", "4-3"}, Title: "a topology that reads a topic of Kafka's own", Code: "STREAMS_INVALID_TOPOLOGY",
+		Send: func(c *C) *Answer {
+			return c.Member("m1").Join(Topology(Sub{ID: "s1", Sources: []string{"__consumer_offsets"}, Verbatim: true}))
+		},
+	}.scenario(),
+	refusal{
+		IDs: []string{"V-05", "4-4"}, Title: "a changelog whose name is illegal", Code: "STREAMS_INVALID_TOPOLOGY",
+		Send: func(c *C) *Answer {
+			return c.Member("m1").Join(Topology(Sub{ID: "s1", Sources: []string{c.Named("foo")}, Changelogs: []Internal{{Word: "a b"}}, Verbatim: true}))
+		},
+	}.scenario(),
 	{
 		IDs: []string{"V-08", "4-7", "D20"}, Title: "a pattern of source topics, and no member id", Deviation: "D20",
 		Run: func(c *C) {
@@ -36,7 +49,10 @@ var validation = []Scenario{
 			}
 		},
 	},
-	refused([]string{"4-8"}, "a member id of blanks", "INVALID_REQUEST", func(c *C) *Answer { return c.Member("  ").Join(T1()) }),
+	refusal{
+		IDs: []string{"4-8"}, Title: "a member id of blanks", Code: "INVALID_REQUEST",
+		Send: func(c *C) *Answer { return c.Member("  ").Join(T1()) },
+	}.scenario(),
 	{
 		IDs: []string{"V-10", "4-9"}, Title: "a group id that is empty or of blanks",
 		Run: func(c *C) {
@@ -58,12 +74,18 @@ var validation = []Scenario{
 			c.Describe().Is("GROUP_ID_NOT_FOUND")
 		},
 	},
-	refused([]string{"4-11"}, "a rack id that is empty", "INVALID_REQUEST", func(c *C) *Answer { return c.Member("m1").Join(T1(), Rack("")) }),
-	refused([]string{"V-13", "4-12"}, "a join without a rebalance time-out", "INVALID_REQUEST", func(c *C) *Answer {
-		m := c.Member("m1")
-		m.RebalanceTimeoutMillis = -1
-		return m.Join(T1())
-	}),
+	refusal{
+		IDs: []string{"4-11"}, Title: "a rack id that is empty", Code: "INVALID_REQUEST",
+		Send: func(c *C) *Answer { return c.Member("m1").Join(T1(), Rack("")) },
+	}.scenario(),
+	refusal{
+		IDs: []string{"V-13", "4-12"}, Title: "a join without a rebalance time-out", Code: "INVALID_REQUEST",
+		Send: func(c *C) *Answer {
+			m := c.Member("m1")
+			m.RebalanceTimeoutMillis = -1
+			return m.Join(T1())
+		},
+	}.scenario(),
 	{
 		IDs: []string{"V-15", "4-13"}, Title: "a join that owns tasks",
 		Run: func(c *C) {
@@ -73,17 +95,29 @@ var validation = []Scenario{
 			c.Describe().Is("GROUP_ID_NOT_FOUND")
 		},
 	},
-	refused([]string{"V-16", "4-14"}, "a join without a topology", "INVALID_REQUEST", func(c *C) *Answer {
-		return c.Member("m1").Join(T1(), func(req *kmsg.StreamsGroupHeartbeatRequest) { req.Topology = nil })
-	}),
-	refused([]string{"V-17", "4-15"}, "a changelog with a number of partitions", "STREAMS_INVALID_TOPOLOGY", func(c *C) *Answer {
-		return c.Member("m1").Join(Topology(Sub{ID: "s1", Sources: []string{"foo"}, Changelogs: []Internal{{Word: "log", Partitions: 1}}}))
-	}),
-	refused([]string{"V-18", "4-16"}, "a temporary leave without an instance id", "INVALID_REQUEST", func(c *C) *Answer { return c.Member("m1").LeaveForNow() }),
-	refused([]string{"V-19", "4-17"}, "a member epoch of -3", "INVALID_REQUEST", func(c *C) *Answer {
-		m := c.Member("m1")
-		return m.Send(m.Request(-3))
-	}),
+	refusal{
+		IDs: []string{"V-16", "4-14"}, Title: "a join without a topology", Code: "INVALID_REQUEST",
+		Send: func(c *C) *Answer {
+			return c.Member("m1").Join(T1(), func(req *kmsg.StreamsGroupHeartbeatRequest) { req.Topology = nil })
+		},
+	}.scenario(),
+	refusal{
+		IDs: []string{"V-17", "4-15"}, Title: "a changelog with a number of partitions", Code: "STREAMS_INVALID_TOPOLOGY",
+		Send: func(c *C) *Answer {
+			return c.Member("m1").Join(Topology(Sub{ID: "s1", Sources: []string{"foo"}, Changelogs: []Internal{{Word: "log", Partitions: 1}}}))
+		},
+	}.scenario(),
+	refusal{
+		IDs: []string{"V-18", "4-16"}, Title: "a temporary leave without an instance id", Code: "INVALID_REQUEST",
+		Send: func(c *C) *Answer { return c.Member("m1").LeaveForNow() },
+	}.scenario(),
+	refusal{
+		IDs: []string{"V-19", "4-17"}, Title: "a member epoch of -3", Code: "INVALID_REQUEST",
+		Send: func(c *C) *Answer {
+			m := c.Member("m1")
+			return m.Send(m.Request(-3))
+		},
+	}.scenario(),
 	{
 		IDs: []string{"V-20", "4-18"}, Title: "some lists of owned tasks, not all",
 		Run: func(c *C) {
