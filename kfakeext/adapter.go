@@ -39,6 +39,7 @@ type adapter struct {
 	topics     topicCache
 	own        own
 	lister     lister
+	sweeper    sweeper
 	creating   creations
 	acls       aclMirror
 	anonymous  atomic.Int32 // the standing of those who need not authenticate
@@ -88,6 +89,7 @@ func newAdapter(fake *kfake.Cluster, tap *Tap, cfg *config, log recordLog) (*ada
 	}
 	a.topics.init(fake)
 	a.own.init(tap)
+	a.sweeper.init(cfg.configs)
 	a.creator = a.createTopics
 	a.acls.missing = a.missingACLs
 	a.features.reset()
@@ -255,6 +257,9 @@ func (a *adapter) stop() {
 	a.closed = true
 	a.own.cancel()
 	a.timer.stop()
+	if a.sweeper.timer != nil {
+		a.sweeper.timer.Stop()
+	}
 	log := a.log
 	a.mu.Unlock()
 	log.close()

@@ -118,6 +118,9 @@ func attach(fake *kfake.Cluster, tap *Tap, cfg *config, log recordLog) (*Cluster
 		return nil, err
 	}
 	fake.Control(a.control)
+	a.mu.Lock()
+	a.armSweep()
+	a.mu.Unlock()
 	switch {
 	case cfg.inProcess:
 		c.dial = tap.DialContext

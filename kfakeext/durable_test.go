@@ -341,6 +341,28 @@ func appendHeaderVersion(h []byte) []byte {
 	return binary.BigEndian.AppendUint32(h, crc32.Checksum(h, castagnoli))
 }
 
+// hostileLog is a file in which a batch seems to start every few bytes, each as
+// long as the rest of the file.
+func hostileLog(batches int) []byte {
+	file := appendHeader(nil, 0)
+	end := logHeaderSize + batches*batchHeader
+	for range batches {
+		at := len(file)
+		file = binary.BigEndian.AppendUint64(file, uint64(at))
+		file = binary.BigEndian.AppendUint64(file, 0)
+		file = binary.BigEndian.AppendUint32(file, uint32(end-at-batchHeader))
+		file = binary.BigEndian.AppendUint32(file, 0)
+	}
+	return file
+}
+
+// No content has the checksums of all that may be a batch computed over and over.
+func TestDurableLogOfHostileContent(t *testing.T) {
+	t.Parallel()
+	_, err := readLog("file", hostileLog(100_000), func(entry) {})
+	require.ErrorContains(t, err, "looks like nothing that this program writes")
+}
+
 func TestDataDirInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -365,6 +387,13 @@ func FuzzOpenLog(f *testing.F) {
 	f.Add(file)
 	f.Add(file[:len(file)-3])
 	f.Add([]byte(logMagic))
+	f.Add(append(file[:len(file):len(file)], make([]byte, 100)...))
+	middle := append([]byte(nil), file...)
+	middle[logHeaderSize+batchHeader]++
+	f.Add(middle)
+	f.Add(appendEntry(nil, entry{recordEntry, []byte{0, 17, 0, 1, 'g'}, []byte{}}))
+	f.Add(appendEntry(nil, entry{groupConfigEntry, []byte("g"), []byte{1, 'k', 1, 'v'}}))
+	f.Add(hostileLog(200))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, data := range [][]byte{data, append(appendHeader(nil, 0), data...), append(appendHeader(nil, logHeaderSize), reseal(data)...)} {
 			l := &durableLog{memoryLog: newMemoryLog(), settings: &groupLog{last: make(map[string]int)}}

@@ -190,6 +190,7 @@ func (a *adapter) deleteGroup(group string) int16 {
 	if err := a.commit(now, &a.fx); err != nil {
 		return kerr.UnknownServerError.Code
 	}
+	delete(a.sweeper.transactional, group)
 	a.drop(group)
 	a.arm(now)
 	return 0

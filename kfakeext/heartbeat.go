@@ -130,14 +130,19 @@ func (a *adapter) elsewhere(s sender, req *kmsg.StreamsGroupHeartbeatRequest, re
 // under way at most, and its response is encoded before the next is handled, so
 // one response per connection is enough.
 func heartbeatResponse(s sender, req *kmsg.StreamsGroupHeartbeatRequest) *kmsg.StreamsGroupHeartbeatResponse {
-	if s.who == nil {
-		return req.ResponseKind().(*kmsg.StreamsGroupHeartbeatResponse)
+	resp := new(kmsg.StreamsGroupHeartbeatResponse)
+	if s.who != nil {
+		resp = &s.who.conn.heartbeat
 	}
-	resp := &s.who.conn.heartbeat
 	*resp = kmsg.StreamsGroupHeartbeatResponse{Version: req.Version}
 	resp.Default()
+	resp.Status = noStatuses
 	return resp
 }
+
+// noStatuses is an empty list, which is not the same as null on the wire. It has
+// no room, so appending to it copies.
+var noStatuses = []kmsg.StreamsGroupHeartbeatResponseStatus{}
 
 func unsupported(key, version int16) error {
 	return fmt.Errorf("kfakeext: version %d of %s is not advertised", version, kmsg.NameForKey(key))

@@ -2,6 +2,7 @@ package kfakeext
 
 import (
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -15,6 +16,9 @@ import (
 
 // OffsetCommit: v0-10
 func (a *adapter) offsetCommit(req *kmsg.OffsetCommitRequest) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
+	if req.MemberID == a.sweeper.secret {
+		return a.sweepGroup(req)
+	}
 	if !a.owns(req.Group) {
 		if req.Version >= 9 && req.Generation >= 0 && a.unknown(req.Group) {
 			return refuseCommit(req, kerr.GroupIDNotFound.Code), nil, true
@@ -100,6 +104,9 @@ func (a *adapter) txnOffsetCommit(req *kmsg.TxnOffsetCommitRequest) (kmsg.Respon
 		return nil, nil, false
 	}
 	if code == 0 {
+		a.mu.Lock()
+		a.sweeper.transactional[req.Group] = time.Now()
+		a.mu.Unlock()
 		req.MemberID, req.Generation, req.InstanceID = "", -1, nil
 		return nil, nil, false
 	}

@@ -88,7 +88,11 @@ func (a *adapter) access(s sender) coordinator.Access {
 	if a.free(s) {
 		return nil
 	}
-	return &access{a, s.public()}
+	who := s.public()
+	if s.who == nil && !a.tap.sasl.Load() {
+		who.Principal = anonymous // as everybody is; only the host is not known
+	}
+	return &access{a, who}
 }
 
 func (a *adapter) allowed(s sender, op kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) bool {
