@@ -34,6 +34,12 @@ func options(policy coordinator.Policy) []kfakeext.Opt {
 	return append(opts, authorizer())
 }
 
+// plugin has the broker keep topology descriptions.
+func plugin() kfakeext.Opt { return kfakeext.TopologyDescriptions(kfakeext.NewMemoryDescriptions()) }
+
+// bare is whether a scenario is about a broker without a plug-in.
+func bare(sc conformance.Scenario) bool { return strings.Contains(sc.Title, "without a plug-in") }
+
 // authorizer has the broker enforce ACLs. As without them, everybody may do
 // everything, but now a scenario can deny something.
 func authorizer() kfakeext.Opt {
@@ -81,7 +87,11 @@ func TestEmbeddedInVirtualTime(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					vn := &kfake.VirtualNetwork{}
-					cluster := kfakeext.Start(t, append(options(p.broker), kfakeext.VirtualNetwork(vn), kfakeext.Nodes(3))...)
+					opts := append(options(p.broker), kfakeext.VirtualNetwork(vn), kfakeext.Nodes(3))
+					if !bare(sc) {
+						opts = append(opts, plugin())
+					}
+					cluster := kfakeext.Start(t, opts...)
 					s, err := conformance.Open(t.Context(), conformance.Target{Addr: cluster.Addrs()[0], Dial: vn.DialContext, Policy: p.expect})
 					require.NoError(t, err)
 					check(t, s.Run(t.Context(), sc))
@@ -101,7 +111,7 @@ func TestEmbeddedOverTCP(t *testing.T) {
 	for _, p := range policies {
 		t.Run(p.expect.String(), func(t *testing.T) {
 			t.Parallel()
-			cluster := kfakeext.Start(t, append(options(p.broker), kfakeext.TCP())...)
+			cluster := kfakeext.Start(t, append(options(p.broker), kfakeext.TCP(), plugin())...)
 			whole(t, conformance.Target{Addr: cluster.Addrs()[0]}, p.expect)
 		})
 	}

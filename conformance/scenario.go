@@ -48,6 +48,7 @@ func Scenarios() []Scenario {
 	return slices.Concat(
 		validation,
 		joining,
+		capacity,
 		topics,
 		creation,
 		reconcile,
@@ -60,6 +61,7 @@ func Scenarios() []Scenario {
 		offsets,
 		sharing,
 		listing,
+		descriptions,
 		kips,
 		quirks,
 		access,

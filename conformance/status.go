@@ -27,7 +27,7 @@ func (c *C) two() (m1, m2 *Member) {
 
 var status = []Scenario{
 	{
-		IDs: []string{"14-1", "14-2", "14-3", "14-4", "14-5", "14-9", "D10", "D14", "D15"}, Title: "the fields of an answer",
+		IDs: []string{"14-1", "14-2", "14-3", "14-4", "14-5", "D10", "D14", "D15"}, Title: "the fields of an answer",
 		Run: func(c *C) {
 			c.Need44()
 			c.Config("streams.heartbeat.interval.ms", "7000", "streams.task.offset.interval.ms", "70000", "streams.acceptable.recovery.lag", "777")
@@ -40,7 +40,6 @@ var status = []Scenario{
 				require.Equal(c, int32(70000), a.TaskOffsetIntervalMillis)
 				require.Equal(c, int64(777), a.AcceptableRecoveryLag)
 				require.Zero(c, a.AcceptableRecoveryLagLegacy)
-				require.False(c, a.TopologyDescriptionRequired)
 			}
 		},
 	},

@@ -331,6 +331,20 @@ func TestEndpointInformation(t *testing.T) {
 			assert.Greater(w.t, a.resp.EndpointInformationEpoch, int32(3))
 			w.hb("m1", 10, seen(a.resp.EndpointInformationEpoch)).ok(10).endpoints()
 		}},
+		{"a change that was made without a list is in the next one", bothModes, func(w *world) {
+			w.t1(2)
+			w.g10(memberSpec{id: "m1", tasks: "s1:0", endpoint: "h:1"}, memberSpec{id: "m2", tasks: "s1:1", endpoint: "h:2"})
+			w.target("m1", "s1:0", "m2", "s1:1")
+			w.hb("m2", 10, seen(9)).ok(10).endpoints("h:1 foo:0", "h:2 foo:1")
+			w.hb("m1", 10, seen(1), endpoint("h:3")).ok(11).endpointEpoch(1).endpoints()
+			other := w.c.Clone()
+			w.hb("m2", 10, seen(2), endpoint("h:4")).ok(12).endpointEpoch(2).endpoints()
+			w.hb("m1", 11, seen(9)).ok(12).endpoints("h:3 foo:0", "h:4 foo:1")
+			w.c = other
+			w.log, w.shadow = other.groups[groupID].records(), nil
+			w.hb("m1", 11, seen(2), endpoint("h:5")).ok(12).endpointEpoch(2).endpoints()
+			w.hb("m2", 10, seen(9)).ok(12).endpoints("h:5 foo:0", "h:2 foo:1")
+		}},
 		{"a list stays what it was when it was sent", bothModes, func(w *world) {
 			w.t1(2)
 			w.g10(memberSpec{id: "m1", tasks: "s1:0", endpoint: "h:1"}, memberSpec{id: "m2", tasks: "s1:1", endpoint: "h:2"})

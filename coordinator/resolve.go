@@ -133,6 +133,11 @@ func (h *heartbeat) replaceStatic() {
 	h.append(targetRecord(g.id, meta.Member, h.targetTasks()))
 	h.append(h.cur.record(g.id, meta.Member))
 	h.event(MemberReplaced{Group: g.id, InstanceID: deref(meta.InstanceID), Old: from, New: meta.Member})
+	if h.c.policy == KIP1071 && from != meta.Member && g.members[meta.Member] != nil {
+		// The new id was a member before: what that one held is free now. Kafka
+		// leaves it to nobody until something else asks for an assignment.
+		h.bump(ReasonMemberChanged)
+	}
 }
 
 func tombstone(t record.Type, group, member string) record.Record {

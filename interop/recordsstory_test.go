@@ -22,7 +22,6 @@ type member struct {
 	rack      *string
 	endpoint  *kmsg.StreamsGroupHeartbeatRequestUserEndpoint
 	tags      []kmsg.StreamsGroupHeartbeatRequestClientTag
-	version   int32 // of the topology
 
 	active, standby, warmup []kmsg.TaskIDs
 }

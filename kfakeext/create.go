@@ -146,8 +146,8 @@ func (a *adapter) request(requested []topics.NewTopic, pause time.Duration) {
 	}
 }
 
-// createTopics is the topicCreator.
-func (a *adapter) createTopics(wanted []topics.NewTopic) map[string]string {
+// createModest creates topics that do not have too many partitions.
+func (a *adapter) createModest(wanted []topics.NewTopic) map[string]string {
 	if !a.own.able() {
 		return a.createDirectly(wanted)
 	}

@@ -130,9 +130,11 @@ func (a *adapter) elsewhere(s sender, req *kmsg.StreamsGroupHeartbeatRequest, re
 // under way at most, and its response is encoded before the next is handled, so
 // one response per connection is enough.
 func heartbeatResponse(s sender, req *kmsg.StreamsGroupHeartbeatRequest) *kmsg.StreamsGroupHeartbeatResponse {
-	resp := new(kmsg.StreamsGroupHeartbeatResponse)
+	var resp *kmsg.StreamsGroupHeartbeatResponse
 	if s.who != nil {
 		resp = &s.who.conn.heartbeat
+	} else {
+		resp = new(kmsg.StreamsGroupHeartbeatResponse)
 	}
 	*resp = kmsg.StreamsGroupHeartbeatResponse{Version: req.Version}
 	resp.Default()

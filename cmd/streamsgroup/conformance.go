@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/streamsgroup/streamsgroup/conformance"
 	"github.com/streamsgroup/streamsgroup/coordinator"
 	"github.com/streamsgroup/streamsgroup/kfakeext"
@@ -38,7 +41,7 @@ func parseConformance(args []string, stderr io.Writer) (conformanceFlags, error)
 		if errors.Is(err, flag.ErrHelp) {
 			fs.SetOutput(stderr)
 			fs.Usage()
-			fmt.Fprintf(stderr, "\nA broker skips nothing if it is started with\n  %s\n", strings.Join(conformance.Requirements(), "\n  "))
+			fmt.Fprintf(stderr, "\nA broker skips nothing if it is started with\n  %s\n", strings.Join(slices.Concat(conformance.Requirements(), conformance.Authorizer(), conformance.DescriptionPlugin()), "\n  "))
 			return f, err
 		}
 		return f, usageError{fmt.Errorf("%w: run \"streamsgroup conformance -h\" for the flags", err)}
@@ -110,7 +113,11 @@ func checkConformance(ctx context.Context, args []string, stdout, stderr io.Writ
 }
 
 func embedded(policy conformance.Policy) (*kfakeext.Cluster, error) {
-	opts := []kfakeext.Opt{kfakeext.Nodes(1), kfakeext.TCP()}
+	opts := []kfakeext.Opt{
+		kfakeext.Nodes(2), kfakeext.TCP(),
+		kfakeext.TopologyDescriptions(kfakeext.NewMemoryDescriptions()),
+		kfakeext.KfakeOpts(kfake.EnableACLs(), kfake.User("PLAIN", "ANONYMOUS", "", everything()...)),
+	}
 	if policy == conformance.Kafka {
 		opts = append(opts, kfakeext.Policy(coordinator.Kafka))
 	}
@@ -119,4 +126,18 @@ func embedded(policy conformance.Policy) (*kfakeext.Cluster, error) {
 		opts = append(opts, kfakeext.BrokerConfig(name, value))
 	}
 	return kfakeext.NewCluster(opts...)
+}
+
+// everything allows a user everything, so that scenarios can deny something.
+func everything() (acls []kfake.ACL) {
+	for kind, name := range map[kmsg.ACLResourceType]string{
+		kmsg.ACLResourceTypeCluster: "kafka-cluster", kmsg.ACLResourceTypeGroup: "*",
+		kmsg.ACLResourceTypeTopic: "*", kmsg.ACLResourceTypeTransactionalId: "*",
+	} {
+		acls = append(acls, kfake.ACL{
+			Resource: kind, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral,
+			Operation: kmsg.ACLOperationAll, Allow: true,
+		})
+	}
+	return acls
 }

@@ -19,7 +19,7 @@ import (
 
 // scenariosRequired makes a rule that clients can see broken fail the check if no
 // conformance scenario bears its ID.
-const scenariosRequired = false
+const scenariosRequired = true
 
 var root = path.Join("..", "..")
 
