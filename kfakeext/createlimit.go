@@ -9,7 +9,7 @@ import (
 
 // maxPartitions is how many partitions an internal topic may have. A member
 // chooses the number, kfake makes as many as it is asked for, and one request
-// could take all memory. Kafka's controller has the same limit.
+// could take all memory. Kafka's controller takes no more than that in a request.
 const maxPartitions = 10_000
 
 // createTopics is the topicCreator.
