@@ -16,7 +16,6 @@ import (
 type broker struct {
 	controller       string
 	heartbeatVersion int16
-	policy           Policy
 }
 
 var errNoStreams = errors.New("the broker does not have StreamsGroupHeartbeat (key 88): " +
@@ -29,7 +28,7 @@ func inspect(ctx context.Context, t Target) (*broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer cn.Close()
+	defer func() { _ = cn.Close() }()
 	b := &broker{}
 	var ok bool
 	if b.heartbeatVersion, ok = cn.max[int16(kmsg.StreamsGroupHeartbeat)]; !ok {
@@ -108,7 +107,7 @@ func probeCoordinator(ctx context.Context, t Target, cn *conn) error {
 	if err != nil {
 		return err
 	}
-	defer to.Close()
+	defer func() { _ = to.Close() }()
 	req := kmsg.NewPtrStreamsGroupHeartbeatRequest()
 	req.Group, req.MemberID, req.MemberEpoch = group, "nobody", 1
 	kresp, err := to.send(ctx, req)

@@ -23,7 +23,7 @@ func (c *C) Topic(word string, partitions int32) {
 	req.Topics = append(req.Topics, topic)
 	resp := c.AskController(req).(*kmsg.CreateTopicsResponse)
 	require.NoError(c, kerr.ErrorForCode(resp.Topics[0].ErrorCode), "create topic %s", word)
-	c.onEnd(func() { c.deleteTopics(c.Named(word)) })
+	c.onEnd(func() { _ = c.deleteTopics(c.Named(word)) })
 	c.await("topic "+word, func() bool { return c.partitions(word) == int(partitions) })
 	c.known(word, partitions)
 }

@@ -228,7 +228,7 @@ var configs = []Scenario{
 			require.ErrorIs(c, err, kerr.InvalidRequest)
 
 			before := c.GroupConfigs()[override]
-			c.onEnd(func() { c.alter(kmsg.ConfigResourceTypeBroker, "", unset, []string{dynamic}, "") })
+			c.onEnd(func() { _ = c.alter(kmsg.ConfigResourceTypeBroker, "", unset, []string{dynamic}, "") })
 			require.NoError(c, c.alter(kmsg.ConfigResourceTypeBroker, "", set, []string{dynamic}, "1234"))
 			c.await("the broker's value", func() bool { return c.GroupConfigs()[override] == "1234" })
 			c.Config(override, "2345")

@@ -37,7 +37,7 @@ func dial(ctx context.Context, t Target, addr, clientID string) (*conn, error) {
 	versions.SetVersion(3)
 	kresp, err := c.roundTrip(ctx, versions)
 	if err != nil {
-		raw.Close()
+		_ = raw.Close()
 		return nil, fmt.Errorf("ApiVersions at %s: %w", addr, err)
 	}
 	resp := kresp.(*kmsg.ApiVersionsResponse)

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -103,7 +104,7 @@ const clientID = "conformance"
 // coordinator is looked up anew.
 func (c *C) Reconnect() {
 	for addr, cn := range c.conns {
-		cn.Close()
+		_ = cn.Close()
 		delete(c.conns, addr)
 	}
 	clear(c.nodes)
@@ -141,7 +142,7 @@ func Pin(req kmsg.Request, version int16) kmsg.Request { return pinned{req, vers
 func (c *C) askAt(addr string, req kmsg.Request) kmsg.Response {
 	resp, err := c.connTo(addr).send(c.ctx, req)
 	if err != nil {
-		c.connTo(addr).Close()
+		_ = c.connTo(addr).Close()
 		delete(c.conns, addr)
 	}
 	require.NoError(c, err)
@@ -171,7 +172,8 @@ func CodeName(code int16) string {
 	if code == 0 {
 		return "NONE"
 	}
-	if e, ok := kerr.ErrorForCode(code).(*kerr.Error); ok && e.Code == code {
+	var e *kerr.Error
+	if errors.As(kerr.ErrorForCode(code), &e) && e.Code == code {
 		return e.Message
 	}
 	return fmt.Sprintf("code %d", code)

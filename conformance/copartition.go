@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -56,8 +57,8 @@ func (p copartition) scenario() Scenario {
 		a.Says("3")
 		for field := range strings.FieldsSeq(p.Want) {
 			word, n, _ := strings.Cut(field, "=")
-			var want int
-			fmt.Sscan(n, &want)
+			want, err := strconv.Atoi(n)
+			require.NoError(c, err)
 			c.Created(word, want)
 		}
 		m.Ready()

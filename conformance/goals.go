@@ -51,7 +51,7 @@ func (c *C) Expect(words ...string) {
 	for _, word := range words {
 		c.onEnd(func() {
 			if c.partitions(word) > 0 {
-				c.deleteTopics(c.Named(word))
+				_ = c.deleteTopics(c.Named(word))
 			}
 		})
 	}

@@ -152,7 +152,7 @@ func (c *C) close() {
 	}
 	c.failures, c.skipped, c.trace = failures, skipped, trace
 	for _, cn := range c.conns {
-		cn.Close()
+		_ = cn.Close()
 	}
 }
 

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -132,7 +133,7 @@ func TestAppendFailedNamesTheReason(t *testing.T) {
 		{"V-26", kerr.RecordListTooLarge, kerr.UnknownServerError},
 		{"V-26", kerr.InvalidFetchSize, kerr.UnknownServerError},
 		{"V-26", kerr.CorruptMessage, kerr.UnknownServerError},
-		{"V-26", fmt.Errorf("disk on fire"), kerr.UnknownServerError},
+		{"V-26", errors.New("disk on fire"), kerr.UnknownServerError},
 		{"network", kerr.NetworkException, kerr.CoordinatorLoadInProgress},
 	} {
 		t.Run(fmt.Sprintf("%s %v", c.id, c.err), func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -222,11 +223,11 @@ func (s *play) topicChanges() {
 func (s *play) configs() {
 	switch s.next(4) {
 	case 0:
-		s.groupConfig("streams.num.standby.replicas", fmt.Sprint(s.next(4)))
+		s.groupConfig("streams.num.standby.replicas", strconv.Itoa(s.next(4)))
 	case 1:
-		s.groupConfig("streams.assignment.interval.ms", fmt.Sprint(s.next(20)*1000))
+		s.groupConfig("streams.assignment.interval.ms", strconv.Itoa(s.next(20)*1000))
 	case 2:
-		s.brokerConfig("group.streams.initial.rebalance.delay.ms", fmt.Sprint(s.next(3)*1000))
+		s.brokerConfig("group.streams.initial.rebalance.delay.ms", strconv.Itoa(s.next(3)*1000))
 	case 3:
 		s.groupConfig("streams.session.timeout.ms", "no number", "streams.rack.aware.assignment.tags", "zone,rack")
 	}
