@@ -109,6 +109,7 @@ type coordinatorState struct {
 	groups       map[string]*group
 	overrides    map[string]map[string]string // by group, which need not exist
 	timers       timerHeap
+	matcher      topics.Matcher // what source patterns match, for all groups
 	scratch      heartbeat
 }
 
@@ -140,7 +141,7 @@ func New(cfg Config) (*Coordinator, error) {
 }
 
 func (c *coordinatorState) topicOptions() topics.Options {
-	return topics.Options{Kafka: c.policy == Kafka}
+	return topics.Options{Kafka: c.policy == Kafka, Matcher: &c.matcher}
 }
 
 // runAssignor runs an assignor and refuses a result that breaks the rules: an

@@ -18,15 +18,16 @@ import (
 // subtopologies (rule TP-2): instances that build the same graph in the same
 // order get the same topology.
 type Builder struct {
-	nodes    []*node
-	byName   map[string]*node
-	stores   []*store
-	byStore  map[string]*store
-	internal map[string]*internalTopic
-	inOrder  []string // names of internal topics as they were added
-	together [][]string
-	ids      []namedSubtopology
-	errs     []error
+	nodes     []*node
+	byName    map[string]*node
+	stores    []*store
+	byStore   map[string]*store
+	internal  map[string]*internalTopic
+	inOrder   []string // names of internal topics as they were added
+	together  [][]string
+	ids       []namedSubtopology
+	errs      []error
+	strangers []stranger
 
 	epoch       int32
 	replication *int16
@@ -54,6 +55,13 @@ type node struct {
 	stores    []string
 	global    bool
 	index     int
+}
+
+// stranger is a parent that was not there when its child was added. Build knows
+// whether it came later.
+type stranger struct {
+	fault         int // the place in Builder.errs
+	child, parent string
 }
 
 type namedSubtopology struct{ id, node string }
@@ -171,8 +179,11 @@ func (b *Builder) add(n *node, parents []string) {
 	for _, p := range parents {
 		parent := b.byName[p]
 		switch {
+		case p == n.name:
+			b.fail(KindNode, n.name, "it is its own parent, and a graph must not have a cycle", "let records go round through a repartition topic")
 		case parent == nil:
 			b.fail(KindNode, n.name, fmt.Sprintf("its parent %q does not exist", p), "add parents before their children")
+			b.strangers = append(b.strangers, stranger{len(b.errs) - 1, n.name, p})
 		case parent.kind == sinkNode:
 			b.fail(KindNode, n.name, fmt.Sprintf("its parent %q is a sink", p), "a sink has no children: name a source or a processor")
 		case parent.global && !n.global:
@@ -392,10 +403,40 @@ func (b *Builder) Subtopology(id, node string) *Builder {
 // Build checks the graph and names its topics for an application id, which is
 // also the group id. The error joins every fault found, each an [*Error].
 func (b *Builder) Build(applicationID string) (*Topology, error) {
-	c := compiler{b: b, app: applicationID, errs: slices.Clone(b.errs)}
+	c := compiler{b: b, app: applicationID, errs: b.faults()}
 	t := c.compile()
 	if len(c.errs) > 0 {
 		return nil, errors.Join(c.errs...)
 	}
 	return t, nil
+}
+
+// faults are what the calls found wrong, in the light of the calls that came
+// after: a parent that was added too late may close a cycle.
+func (b *Builder) faults() []error {
+	errs := slices.Clone(b.errs)
+	for _, s := range b.strangers {
+		parent := b.byName[s.parent]
+		if parent == nil {
+			continue
+		}
+		e := &Error{Kind: KindNode, Name: s.child, Reason: fmt.Sprintf("its parent %q was added after it", s.parent), Remedy: "add parents before their children"}
+		if parent.descendsFrom(s.child, map[*node]bool{}) {
+			e.Reason = fmt.Sprintf("its parent %q takes records from it, and a graph must not have a cycle", s.parent)
+			e.Remedy = "let records go round through a repartition topic"
+		}
+		errs[s.fault] = e
+	}
+	return errs
+}
+
+func (n *node) descendsFrom(name string, seen map[*node]bool) bool {
+	if n.name == name {
+		return true
+	}
+	if seen[n] {
+		return false
+	}
+	seen[n] = true
+	return slices.ContainsFunc(n.parents, func(p *node) bool { return p.descendsFrom(name, seen) })
 }

@@ -34,4 +34,10 @@
 // be the same on all instances: the settings of topics, retention times and the
 // replication factor too. A changed graph needs a new topology epoch
 // ([Builder.Epoch]).
+//
+// # Changes
+//
+// [Diff] compares the topology of a running group with the next one and tells
+// what becomes of its tasks, and whether members may be replaced one by one.
+// [Successors] is the rule behind it, which coordinators follow as well.
 package topology

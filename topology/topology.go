@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,13 +10,15 @@ import (
 
 // Topology is what an application is: its subtopologies, topics and stores,
 // named for one application id, at one topology epoch. It is immutable and safe
-// for concurrent use. Build one with a [Builder], or read one with [FromWire].
+// for concurrent use. Build one with a [Builder], or read one with [FromWire] or
+// [FromDescribe].
 type Topology struct {
 	epoch       int32
 	subs        []kmsg.StreamsGroupHeartbeatRequestTopologySubtopology // sorted by id
 	byID        map[string]int
 	description *kmsg.TopologyDescription
 	patterns    map[string]string // of source nodes; not part of a description
+	described   bool              // without patterns and copartition groups
 }
 
 func newTopology(epoch int32, subs []kmsg.StreamsGroupHeartbeatRequestTopologySubtopology, d *kmsg.TopologyDescription) (*Topology, error) {
@@ -63,7 +64,7 @@ func FromWire(w *kmsg.StreamsGroupHeartbeatRequestTopology) (*Topology, error) {
 		return nil, &Error{Kind: KindSetting, Name: "topology", Reason: "the heartbeat carries none", Remedy: "send the topology with the join"}
 	}
 	if w.Epoch < 0 {
-		return nil, &Error{Kind: KindSetting, Name: "epoch", Reason: fmt.Sprintf("%d is negative", w.Epoch), Remedy: "count topology epochs from 0"}
+		return nil, negativeEpoch(w.Epoch)
 	}
 	for i := range w.Subtopologies {
 		s := &w.Subtopologies[i]
@@ -82,7 +83,8 @@ func within(indexes []int16, n int) bool {
 
 // Description returns what StreamsGroupTopologyDescriptionUpdate (KIP-1331)
 // carries: the nodes of each subtopology. The caller owns the result. It is nil
-// for a topology that was read from the wire.
+// for a topology that was read with [FromWire], or from a group for which the
+// broker has no description.
 func (t *Topology) Description() *kmsg.TopologyDescription {
 	if t.description == nil {
 		return nil

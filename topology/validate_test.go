@@ -25,6 +25,9 @@ func TestBuildNamesTheFault(t *testing.T) {
 	}{
 		"duplicate node":           {new(B).AddSource("a", "x").AddProcessor("a", "a"), topology.KindNode, "a", "taken"},
 		"unknown parent":           {new(B).AddSource("a", "x").AddProcessor("p", "q"), topology.KindNode, "p", `"q" does not exist`},
+		"parent added later":       {new(B).AddSource("a", "x").AddProcessor("p", "q").AddProcessor("q", "a"), topology.KindNode, "p", `"q" was added after it`},
+		"its own parent":           {new(B).AddSource("a", "x").AddProcessor("p", "a", "p"), topology.KindNode, "p", "cycle"},
+		"a cycle of three":         {new(B).AddSource("a", "x").AddProcessor("p", "a", "r").AddProcessor("q", "p").AddProcessor("r", "q"), topology.KindNode, "p", `"r" takes records from it, and a graph must not have a cycle`},
 		"sink as parent":           {new(B).AddSource("a", "x").AddSink("s", "y", "a").AddProcessor("p", "s"), topology.KindNode, "p", "is a sink"},
 		"no parent":                {new(B).AddSource("a", "x").AddProcessor("p"), topology.KindNode, "p", "no parent"},
 		"source without topic":     {new(B).AddSource("a"), topology.KindNode, "a", "no topic"},

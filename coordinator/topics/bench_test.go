@@ -59,7 +59,7 @@ func shape(kind string, n int, reverse bool) (*record.Topology, *Image) {
 			subs[i], subs[j] = subs[j], subs[i]
 		}
 	}
-	return topology(subs...), have.image()
+	return topologyOf(subs...), have.image()
 }
 
 func BenchmarkTopicConfiguration(b *testing.B) {
@@ -113,7 +113,7 @@ func BenchmarkPatternResolution(b *testing.B) {
 			for i := range patterns {
 				list = append(list, sub(strconv.Itoa(i), matches(fmt.Sprintf("team-%d-.*", i))))
 			}
-			top := topology(list...)
+			top := topologyOf(list...)
 			b.Run(fmt.Sprintf("topics=%d/patterns=%d", topics, patterns), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {

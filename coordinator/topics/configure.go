@@ -16,6 +16,9 @@ type Options struct {
 	// the principal of the request may describe it. Nil allows all topics. It is
 	// asked only about topics that a pattern matches.
 	Describable func(topic string) bool
+	// Matcher remembers what source patterns match, from one image to the next.
+	// Nil remembers nothing.
+	Matcher *Matcher
 }
 
 // The status codes of a topology that is not ready, as in a heartbeat response.

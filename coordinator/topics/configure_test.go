@@ -87,7 +87,7 @@ func TestChangelogsAndTasks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			eachPolicy(t, func(t policyT) {
-				got := configure(t, topology(c.sub), c.have, t.o)
+				got := configure(t, topologyOf(c.sub), c.have, t.o)
 				require.Len(t, got.Subtopologies, 1)
 				s := got.Subtopologies[0]
 				assert.Equal(t, c.tasks, s.Tasks)
@@ -100,7 +100,7 @@ func TestChangelogsAndTasks(t *testing.T) {
 
 func TestA17SourceThatServesAsChangelogKeepsItsCount(t *testing.T) {
 	t.Parallel()
-	top := topology(sub("0", reads("table", "wide"), logs("table", "c")))
+	top := topologyOf(sub("0", reads("table", "wide"), logs("table", "c")))
 	have := counts{"table": 3, "wide": 5, "c": 5}
 
 	got := configure(t, top, have, kip)
@@ -115,7 +115,7 @@ func TestA17SourceThatServesAsChangelogKeepsItsCount(t *testing.T) {
 
 func TestA17RepartitionTopicThatServesAsChangelogIsCreatedOnce(t *testing.T) {
 	t.Parallel()
-	top := topology(feed("r"), sub("0", reads("wide"), flex("r"), logs("r")))
+	top := topologyOf(feed("r"), sub("0", reads("wide"), flex("r"), logs("r")))
 	have := counts{"for-r": 2, "wide": 5}
 
 	got := configure(t, top, have, kip)
@@ -130,7 +130,7 @@ func TestA17RepartitionTopicThatServesAsChangelogIsCreatedOnce(t *testing.T) {
 func TestT11CL10NoSubtopologies(t *testing.T) {
 	t.Parallel()
 	eachPolicy(t, func(t policyT) {
-		assert.Equal(t, &Configured{TopologyEpoch: 7, Subtopologies: []Subtopology{}}, configure(t, topology(), nil, t.o))
+		assert.Equal(t, &Configured{TopologyEpoch: 7, Subtopologies: []Subtopology{}}, configure(t, topologyOf(), nil, t.o))
 	})
 }
 
@@ -138,7 +138,7 @@ func TestT11CL10NoSubtopologies(t *testing.T) {
 // latter, but as a listed source it has to exist.
 func TestTopicListedAsSourceAndRepartitionSource(t *testing.T) {
 	t.Parallel()
-	top := topology(feed("r"), sub("0", reads("r", "a"), flex("r"), together("r", "a")))
+	top := topologyOf(feed("r"), sub("0", reads("r", "a"), flex("r"), together("r", "a")))
 	eachPolicy(t, func(t policyT) {
 		status, detail := problem(t, top, counts{"for-r": 4, "a": 2}, t.o)
 		assert.Equal(t, StatusMissingSourceTopics, status)
@@ -152,7 +152,7 @@ func TestTopicListedAsSourceAndRepartitionSource(t *testing.T) {
 
 func TestSubtopologiesAreSortedByIDAsText(t *testing.T) {
 	t.Parallel()
-	top := topology(sub("2", reads("b", "a")), sub("10", reads("c")), sub("1", fixed("z", 1), fixed("y", 2)))
+	top := topologyOf(sub("2", reads("b", "a")), sub("10", reads("c")), sub("1", fixed("z", 1), fixed("y", 2)))
 	got := configure(t, top, counts{"a": 1, "b": 2, "c": 3}, kip)
 	assert.Equal(t, []Subtopology{
 		{

@@ -15,11 +15,11 @@ import (
 // seedTopologies are topologies in which something of every kind occurs.
 func seedTopologies() []*record.Topology {
 	return []*record.Topology{
-		topology(),
-		topology(sub("0", reads("a"), writes("r"), logs("c")), sub("1", flex("r"), logs("d"))),
-		topology(sub("0", reads("a", "b"), flex("r"), together("a", "r")), sub("1", reads("d"), writes("r"))),
-		topology(sub("0", fixed("r", 3), matches("a.*"), together("a.*", "r")), sub("1", writes("r"), reads("b"))),
-		topology(sub("0", reads("a"), logs("a")), sub("0", flex("r", "q"), writes("q", "r"))),
+		topologyOf(),
+		topologyOf(sub("0", reads("a"), writes("r"), logs("c")), sub("1", flex("r"), logs("d"))),
+		topologyOf(sub("0", reads("a", "b"), flex("r"), together("a", "r")), sub("1", reads("d"), writes("r"))),
+		topologyOf(sub("0", fixed("r", 3), matches("a.*"), together("a.*", "r")), sub("1", writes("r"), reads("b"))),
+		topologyOf(sub("0", reads("a"), logs("a")), sub("0", flex("r", "q"), writes("q", "r"))),
 	}
 }
 

@@ -36,6 +36,7 @@ func TestHash(t *testing.T) {
 		"IT-17 an unrelated topic grows":      edit("unrelated", func(t *Topic) { t.Partitions++ }),
 		"IT-17 an unrelated topic is deleted": func(m map[string]Topic) { delete(m, "unrelated") },
 		"IT-17 another one is created":        edit("other", func(t *Topic) { t.Partitions = 1 }),
+		"IT-22 replicas are added or moved":   edit("a", func(t *Topic) { t.ReplicationFactor++ }),
 		"configs":                             edit("a", func(t *Topic) { t.Configs = map[string]string{"k": "v"} }),
 	} {
 		assert.Equal(t, base, hash(change), name)

@@ -26,7 +26,7 @@ func sub(id string, parts ...part) record.Subtopology {
 	return s
 }
 
-func topology(subs ...record.Subtopology) *record.Topology {
+func topologyOf(subs ...record.Subtopology) *record.Topology {
 	return &record.Topology{Group: "app", Epoch: 7, Subtopologies: subs}
 }
 

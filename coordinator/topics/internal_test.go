@@ -11,7 +11,7 @@ import (
 
 // tb is the base topology of the IT cases.
 func tb() *record.Topology {
-	return topology(
+	return topologyOf(
 		sub("sub1", reads("source_topic1"), writes("repartition_topic"), changelog(record.TopicInfo{
 			Name: "changelog1", Configs: []record.KeyValue{{Key: "cleanup.policy", Value: "compact"}},
 		})),
@@ -73,7 +73,7 @@ func TestIT06OnlyTheFirstProblem(t *testing.T) {
 func TestT01IT07MissingSourceTopic(t *testing.T) {
 	t.Parallel()
 	eachPolicy(t, func(t policyT) {
-		top := topology(sub("s1", reads("foo")), sub("s2", reads("bar")))
+		top := topologyOf(sub("s1", reads("foo")), sub("s2", reads("bar")))
 		status, detail := problem(t, top, counts{"foo": 6}, t.o)
 		assert.Equal(t, StatusMissingSourceTopics, status)
 		assert.Equal(t, "Source topics do not exist: bar", detail)
@@ -87,7 +87,7 @@ func TestT01IT07MissingSourceTopic(t *testing.T) {
 func TestT03IT08MissingChangelog(t *testing.T) {
 	t.Parallel()
 	for _, factor := range []int16{0, -1} { // both are the broker's default
-		top := topology(sub("s1", reads("foo"), changelog(record.TopicInfo{Name: "bar", ReplicationFactor: factor})))
+		top := topologyOf(sub("s1", reads("foo"), changelog(record.TopicInfo{Name: "bar", ReplicationFactor: factor})))
 		got := configure(t, top, counts{"foo": 6}, kip)
 		assert.Equal(t, &Problem{StatusMissingInternalTopics, "Internal topics do not exist: bar"}, got.Problem)
 		assert.Equal(t, []NewTopic{{Name: "bar", Partitions: 6, ReplicationFactor: -1}}, got.Create)
@@ -137,8 +137,8 @@ func TestIT12DifferingConfigsAreNoProblem(t *testing.T) {
 
 func TestT21DetailLength(t *testing.T) {
 	t.Parallel()
-	sources := topology(sub("0", reads("e", "b")), sub("1", reads("d", "a", "c", "f")))
-	logged := topology(sub("0", reads("in"), logs("e", "b", "d", "a", "c")))
+	sources := topologyOf(sub("0", reads("e", "b")), sub("1", reads("d", "a", "c", "f")))
+	logged := topologyOf(sub("0", reads("in"), logs("e", "b", "d", "a", "c")))
 
 	status, detail := problem(t, sources, counts{"f": 1}, kafka)
 	assert.Equal(t, StatusMissingSourceTopics, status)
@@ -159,11 +159,11 @@ func TestT21DetailLength(t *testing.T) {
 func TestIT18IT19GrowingSourceTopic(t *testing.T) {
 	t.Parallel()
 	eachPolicy(t, func(t policyT) {
-		stateless := topology(sub("0", reads("foo")))
+		stateless := topologyOf(sub("0", reads("foo")))
 		assert.Equal(t, counts{"0": 6}, configure(t, stateless, counts{"foo": 6}, t.o).tasks())
 		assert.Equal(t, counts{"0": 8}, configure(t, stateless, counts{"foo": 8}, t.o).tasks())
 
-		stateful := topology(sub("0", reads("foo"), logs("c")))
+		stateful := topologyOf(sub("0", reads("foo"), logs("c")))
 		assert.True(t, configure(t, stateful, counts{"foo": 6, "c": 6}, t.o).Ready())
 		status, detail := problem(t, stateful, counts{"foo": 8, "c": 6}, t.o)
 		assert.Equal(t, StatusIncorrectlyPartitionedTopics, status)
@@ -174,7 +174,7 @@ func TestIT18IT19GrowingSourceTopic(t *testing.T) {
 func TestIT23PureSinkIsIgnored(t *testing.T) {
 	t.Parallel()
 	eachPolicy(t, func(t policyT) {
-		got := configure(t, topology(sub("0", reads("a"), writes("nobody-reads-it"))), counts{"a": 3}, t.o)
+		got := configure(t, topologyOf(sub("0", reads("a"), writes("nobody-reads-it"))), counts{"a": 3}, t.o)
 		assert.True(t, got.Ready())
 		assert.Empty(t, got.Create)
 	})
@@ -182,7 +182,7 @@ func TestIT23PureSinkIsIgnored(t *testing.T) {
 
 func TestTwoSubtopologiesWantOneChangelog(t *testing.T) {
 	t.Parallel()
-	top := topology(sub("0", reads("a"), logs("c")), sub("1", reads("b"), logs("c")))
+	top := topologyOf(sub("0", reads("a"), logs("c")), sub("1", reads("b"), logs("c")))
 	eachPolicy(t, func(t policyT) {
 		status, detail := problem(t, top, counts{"a": 2, "b": 3}, t.o)
 		assert.Equal(t, StatusIncorrectlyPartitionedTopics, status)

@@ -124,11 +124,7 @@ func RequiredIn(t *record.Topology, image *Image, o Options) []string {
 	if o.Kafka || !hasPatterns(t) {
 		return names
 	}
-	p, err := newPlan(t, o)
-	if err != nil {
-		return names
-	}
-	for _, matches := range p.match(image).bySubtopology {
+	for _, matches := range numberTopics(t, o).match(image).bySubtopology {
 		for _, m := range matches {
 			names = append(names, m...)
 		}

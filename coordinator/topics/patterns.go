@@ -2,7 +2,6 @@ package topics
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -15,10 +14,10 @@ type matched struct {
 	without, unresolved []string
 }
 
-// match resolves the source patterns. They are RE2, as Go's, and must match a
-// whole name. They never match a topic that is internal to the cluster or that
-// the topology names: explicit sources keep their subtopology, and an
-// application must not read its own changelogs because of a pattern.
+// match resolves the source patterns. They never match a topic that is internal
+// to the cluster or that the topology names: explicit sources keep their
+// subtopology, and an application must not read its own changelogs because of a
+// pattern.
 func (p *plan) match(image *Image) matched {
 	m := matched{bySubtopology: make([][][]string, len(p.subs))}
 	for i := range p.subs {
@@ -45,20 +44,8 @@ func (p *plan) match(image *Image) matched {
 }
 
 func (p *plan) matchOne(pattern string, image *Image) []string {
-	// The plan is valid, so both compile. The prefix is that of the pattern by
-	// itself: anchors hide it.
-	prefix, _ := regexp.MustCompile(pattern).LiteralPrefix()
-	whole := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
-
 	var names []string
-	from, _ := slices.BinarySearch(image.names, prefix)
-	for _, name := range image.names[from:] {
-		if !strings.HasPrefix(name, prefix) {
-			break
-		}
-		if !whole.MatchString(name) || IsInternal(name) {
-			continue
-		}
+	for _, name := range p.options.Matcher.match(pattern, image) {
 		if _, named := p.numbers[name]; named {
 			continue
 		}

@@ -13,14 +13,14 @@ import (
 
 func TestRX01KafkaRefusesPatterns(t *testing.T) {
 	t.Parallel()
-	top := topology(sub("0", matches("in-.*")))
+	top := topologyOf(sub("0", matches("in-.*")))
 	assert.Equal(t, `subtopology "0" has the source pattern "in-.*", which Kafka does not support: name the source topics`, refused(t, top, kafka).Reason)
 	assert.Equal(t, []string{}, append([]string{}, RequiredIn(top, counts{"in-a": 1}.image(), kafka)...))
 }
 
 func TestMatchesJoinTheSourceTopics(t *testing.T) {
 	t.Parallel()
-	top := topology(sub("0", reads("extra"), matches("in-[a-z]", "other|in-b"), logs("c")))
+	top := topologyOf(sub("0", reads("extra"), matches("in-[a-z]", "other|in-b"), logs("c")))
 	have := counts{"in-a": 2, "in-b": 5, "in-c1": 9, "other": 1, "extra": 3, "c": 5}
 	got := configure(t, top, have, kip)
 	require.True(t, got.Ready())
@@ -34,7 +34,7 @@ func TestMatchesJoinTheSourceTopics(t *testing.T) {
 
 func TestRX03NoMatch(t *testing.T) {
 	t.Parallel()
-	top := topology(sub("0", reads("b", "a"), matches("y.+", "x.+")), sub("1", matches("in.*")))
+	top := topologyOf(sub("0", reads("b", "a"), matches("y.+", "x.+")), sub("1", matches("in.*")))
 	status, detail := problem(t, top, counts{"in": 1, "y": 1}, kip)
 	assert.Equal(t, StatusMissingSourceTopics, status)
 	assert.Equal(t, "Source topics do not exist: a, b. Source patterns match no topic: x.+, y.+", detail)
@@ -42,7 +42,7 @@ func TestRX03NoMatch(t *testing.T) {
 
 func TestRX04WhatPatternsNeverMatch(t *testing.T) {
 	t.Parallel()
-	top := topology(
+	top := topologyOf(
 		sub("0", reads("foo"), writes("r", "sink")),
 		sub("1", matches(".*"), flex("r"), logs("c")),
 	)
@@ -57,7 +57,7 @@ func TestRX04WhatPatternsNeverMatch(t *testing.T) {
 
 func TestPatternsMatchOnlyWhatMayBeDescribed(t *testing.T) {
 	t.Parallel()
-	top := topology(sub("0", matches("in-.*")))
+	top := topologyOf(sub("0", matches("in-.*")))
 	asked := []string{}
 	o := Options{Describable: func(topic string) bool {
 		asked = append(asked, topic)
@@ -73,11 +73,11 @@ func TestRX06AnchoredAtBothEnds(t *testing.T) {
 	t.Parallel()
 	have := counts{"in-a": 1, "my-in": 1}
 	for _, pattern := range []string{"in", "in|a", "^in$", "n-a|i"} {
-		status, _ := problem(t, topology(sub("0", matches(pattern))), have, kip)
+		status, _ := problem(t, topologyOf(sub("0", matches(pattern))), have, kip)
 		assert.Equal(t, StatusMissingSourceTopics, status, pattern)
 	}
 	for pattern, want := range map[string]string{"in-a|x": "in-a", "^in-a$": "in-a", "(?i)MY-IN": "my-in", "(?m)^in-.$": "in-a"} {
-		got := configure(t, topology(sub("0", matches(pattern))), have, kip)
+		got := configure(t, topologyOf(sub("0", matches(pattern))), have, kip)
 		assert.Equal(t, []string{want}, got.Subtopologies[0].Matched, pattern)
 	}
 }
@@ -85,7 +85,7 @@ func TestRX06AnchoredAtBothEnds(t *testing.T) {
 func TestRX07PatternsThatAreNotRE2(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{"(a", "(?=a)b", "a)(b", `\1`, "(x{1000}){1000}"} {
-		err := refused(t, topology(sub("0", matches(pattern))), kip)
+		err := refused(t, topologyOf(sub("0", matches(pattern))), kip)
 		assert.Equal(t, "0", err.Subtopology)
 		assert.Contains(t, err.Reason, "no RE2 regular expression")
 	}
@@ -93,7 +93,7 @@ func TestRX07PatternsThatAreNotRE2(t *testing.T) {
 
 func TestRX08TopicMatchedTwice(t *testing.T) {
 	t.Parallel()
-	top := topology(sub("1", matches("in-.*", "in-a")), sub("0", matches(".*-a")), sub("2", matches("in-a|x")))
+	top := topologyOf(sub("1", matches("in-.*", "in-a")), sub("0", matches(".*-a")), sub("2", matches("in-a|x")))
 	status, detail := problem(t, top, counts{"in-a": 1, "in-b": 1}, kip)
 	assert.Equal(t, StatusIncorrectlyPartitionedTopics, status)
 	assert.Equal(t, `Source topics are matched by the patterns of several subtopologies: in-a (subtopologies "0", "1", "2")`, detail)
@@ -101,7 +101,7 @@ func TestRX08TopicMatchedTwice(t *testing.T) {
 
 func TestPatternInACopartitionGroup(t *testing.T) {
 	t.Parallel()
-	top := topology(feed("r"), sub("0", reads("a"), matches("in-.*"), flex("r"), together("a", "in-.*", "r")))
+	top := topologyOf(feed("r"), sub("0", reads("a"), matches("in-.*"), flex("r"), together("a", "in-.*", "r")))
 	got := configure(t, top, counts{"for-r": 9, "a": 2, "in-a": 2, "in-b": 2}, kip)
 	assert.Equal(t, counts{"r": 2}, got.internal())
 
@@ -112,13 +112,13 @@ func TestPatternInACopartitionGroup(t *testing.T) {
 
 func TestPatternAnchorsRepartitionCounts(t *testing.T) {
 	t.Parallel()
-	top := topology(sub("0", matches("in-.*"), flex("x"), writes("y")), sub("1", flex("y"), writes("x")))
+	top := topologyOf(sub("0", matches("in-.*"), flex("x"), writes("y")), sub("1", flex("y"), writes("x")))
 	assert.Equal(t, counts{"x": 4, "y": 4}, configure(t, top, counts{"in-a": 4, "in-b": 3}, kip).internal())
 }
 
 func TestPatternsNeedACompleteImage(t *testing.T) {
 	t.Parallel()
-	top := topology(sub("0", matches("in-.*")))
+	top := topologyOf(sub("0", matches("in-.*")))
 	got, err := Configure(top, NewImage(1, counts{"in-a": 1}.topics()), kip)
 	require.NoError(t, err)
 	assert.Equal(t, &Problem{
@@ -146,7 +146,7 @@ func TestPrefixSearchEqualsLookingAtAllNames(t *testing.T) {
 				want = append(want, name)
 			}
 		}
-		got := RequiredIn(topology(sub("0", matches(pattern))), have.image(), kip)
+		got := RequiredIn(topologyOf(sub("0", matches(pattern))), have.image(), kip)
 		require.True(t, slices.Equal(want, got), fmt.Sprint(pattern, want, got))
 	})
 }

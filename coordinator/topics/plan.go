@@ -59,6 +59,22 @@ func newPlan(t *record.Topology, o Options) (*plan, error) {
 	if err := validateSubtopologies(t, o); err != nil {
 		return nil, err
 	}
+	p := numberTopics(t, o)
+	if err := p.fixCounts(); err != nil {
+		return nil, err
+	}
+	if err := p.validateReaders(); err != nil {
+		return nil, err
+	}
+	if err := p.validateCountable(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// numberTopics makes a plan of which only subs and numbers are of use yet. The
+// topology need not be valid.
+func numberTopics(t *record.Topology, o Options) *plan {
 	p := &plan{
 		options: o,
 		subs:    make([]subtopology, len(t.Subtopologies)),
@@ -71,16 +87,7 @@ func newPlan(t *record.Topology, o Options) (*plan, error) {
 	for i := range p.subs {
 		p.addTopics(&p.subs[i])
 	}
-	if err := p.fixCounts(); err != nil {
-		return nil, err
-	}
-	if err := p.validateReaders(); err != nil {
-		return nil, err
-	}
-	if err := p.validateCountable(); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p
 }
 
 func (p *plan) number(name string) int {

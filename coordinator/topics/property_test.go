@@ -52,7 +52,7 @@ func anyTopology(t *rapid.T) (*record.Topology, counts) {
 			})
 		}
 	}
-	return topology(subs...), have
+	return topologyOf(subs...), have
 }
 
 func indexes(n int) *rapid.Generator[[]int16] {
@@ -117,7 +117,7 @@ func TestAnythingFromTheWire(t *testing.T) {
 		}
 	}), 0, 3)
 	rapid.Check(t, func(t *rapid.T) {
-		top := topology(subs.Draw(t, "subtopologies")...)
+		top := topologyOf(subs.Draw(t, "subtopologies")...)
 		have := counts{}
 		for _, n := range names.Draw(t, "exist") {
 			have[n] = rapid.Int32Range(0, 3).Draw(t, "count")

@@ -23,73 +23,73 @@ func TestRepartitionCounts(t *testing.T) {
 	}{
 		{
 			"T-14 RP-05 count from an external source",
-			topology(sub("0", reads("source1"), fixed("r2", 2), writes("r1", "rx")), sub("1", fixed("r1", 4), flex("rx"))),
+			topologyOf(sub("0", reads("source1"), fixed("r2", 2), writes("r1", "rx")), sub("1", fixed("r1", 4), flex("rx"))),
 			counts{"source1": 3},
 			counts{"r1": 4, "r2": 2, "rx": 3},
 		},
 		{
 			"T-15 count from an upstream repartition topic",
-			topology(sub("0", reads("source1"), fixed("r1", 4), writes("rx")), sub("1", flex("rx"), writes("r1"))),
+			topologyOf(sub("0", reads("source1"), fixed("r1", 4), writes("rx")), sub("1", flex("rx"), writes("r1"))),
 			counts{"source1": 3},
 			counts{"r1": 4, "rx": 4},
 		},
 		{
 			"RP-07 no repartition topics",
-			topology(sub("0", reads("source1"))),
+			topologyOf(sub("0", reads("source1"))),
 			counts{"source1": 3},
 			counts{},
 		},
 		{
 			"RP-08 chain in the order of the ids",
-			topology(sub("0", reads("source1"), writes("a")), sub("1", flex("a"), writes("b")), sub("2", flex("b"), writes("c")), sub("3", flex("c"))),
+			topologyOf(sub("0", reads("source1"), writes("a")), sub("1", flex("a"), writes("b")), sub("2", flex("b"), writes("c")), sub("3", flex("c"))),
 			counts{"source1": 3},
 			counts{"a": 3, "b": 3, "c": 3},
 		},
 		{
 			"RP-08 chain in reverse order of the ids",
-			topology(sub("3", reads("source1"), writes("a")), sub("2", flex("a"), writes("b")), sub("1", flex("b"), writes("c")), sub("0", flex("c"))),
+			topologyOf(sub("3", reads("source1"), writes("a")), sub("2", flex("a"), writes("b")), sub("1", flex("b"), writes("c")), sub("0", flex("c"))),
 			counts{"source1": 3},
 			counts{"a": 3, "b": 3, "c": 3},
 		},
 		{
 			"RP-09 the first visit decides",
-			topology(sub("0", reads("a"), flex("r1"), writes("r2")), sub("1", reads("b"), writes("r1")), sub("2", flex("r2"))),
+			topologyOf(sub("0", reads("a"), flex("r1"), writes("r2")), sub("1", reads("b"), writes("r1")), sub("2", flex("r2"))),
 			counts{"a": 2, "b": 10},
 			counts{"r1": 10, "r2": 2},
 		},
 		{
 			"RP-09 with ids that turn the order of visits",
-			topology(sub("10", reads("a"), flex("r1"), writes("r2")), sub("9", reads("b"), writes("r1")), sub("x", flex("r2"))),
+			topologyOf(sub("10", reads("a"), flex("r1"), writes("r2")), sub("9", reads("b"), writes("r1")), sub("x", flex("r2"))),
 			counts{"a": 2, "b": 10},
 			counts{"r1": 10, "r2": 10},
 		},
 		{
 			"RP-10 two writers of one topic",
-			topology(sub("0", reads("source1"), writes("rx")), sub("1", reads("wide"), writes("rx")), sub("2", flex("rx"))),
+			topologyOf(sub("0", reads("source1"), writes("rx")), sub("1", reads("wide"), writes("rx")), sub("2", flex("rx"))),
 			counts{"source1": 3, "wide": 8},
 			counts{"rx": 3},
 		},
 		{
 			"RP-12 ring with a source outside",
-			topology(sub("0", reads("source1"), flex("x"), writes("y")), sub("1", flex("y"), writes("x"))),
+			topologyOf(sub("0", reads("source1"), flex("x"), writes("y")), sub("1", flex("y"), writes("x"))),
 			counts{"source1": 3},
 			counts{"y": 3, "x": 3},
 		},
 		{
 			"RP-14 fixed topic that nobody writes",
-			topology(sub("0", fixed("r1", 4))),
+			topologyOf(sub("0", fixed("r1", 4))),
 			counts{},
 			counts{"r1": 4},
 		},
 		{
 			"a topic that loops back to its own subtopology",
-			topology(sub("0", reads("source1"), flex("back"), writes("back", "on")), sub("1", flex("on"))),
+			topologyOf(sub("0", reads("source1"), flex("back"), writes("back", "on")), sub("1", flex("on"))),
 			counts{"source1": 3},
 			counts{"back": 3, "on": 3},
 		},
 		{
 			"B89 fed by repartition topics only",
-			topology(sub("0", reads("in"), writes("r")), sub("1", flex("r"), logs("c"))),
+			topologyOf(sub("0", reads("in"), writes("r")), sub("1", flex("r"), logs("c"))),
 			counts{"in": 6},
 			counts{"r": 6, "c": 6},
 		},
@@ -100,7 +100,7 @@ func TestRepartitionCounts(t *testing.T) {
 				got := configure(t, c.top, c.have, t.o)
 				assert.Equal(t, c.want, got.internal())
 
-				other := topology(slices.Clone(c.top.Subtopologies)...)
+				other := topologyOf(slices.Clone(c.top.Subtopologies)...)
 				slices.Reverse(other.Subtopologies)
 				assert.Equal(t, got, configure(t, other, c.have, t.o), "the order of the list is irrelevant")
 			})
@@ -111,7 +111,7 @@ func TestRepartitionCounts(t *testing.T) {
 func TestRP02MissingSourceComesFirst(t *testing.T) {
 	t.Parallel()
 	eachPolicy(t, func(t policyT) {
-		status, detail := problem(t, topology(sub("0", reads("source1"), fixed("r2", 2), writes("rx")), sub("1", flex("rx"))), nil, t.o)
+		status, detail := problem(t, topologyOf(sub("0", reads("source1"), fixed("r2", 2), writes("rx")), sub("1", flex("rx"))), nil, t.o)
 		assert.Equal(t, StatusMissingSourceTopics, status)
 		assert.Equal(t, "Source topics do not exist: source1", detail)
 	})
@@ -120,7 +120,7 @@ func TestRP02MissingSourceComesFirst(t *testing.T) {
 func TestRP13ExistingCountIsNotConsulted(t *testing.T) {
 	t.Parallel()
 	eachPolicy(t, func(t policyT) {
-		status, detail := problem(t, topology(sub("0", reads("source1"), writes("rx")), sub("1", flex("rx"))), counts{"source1": 3, "rx": 5}, t.o)
+		status, detail := problem(t, topologyOf(sub("0", reads("source1"), writes("rx")), sub("1", flex("rx"))), counts{"source1": 3, "rx": 5}, t.o)
 		assert.Equal(t, StatusIncorrectlyPartitionedTopics, status)
 		assert.Equal(t, "Internal topics have the wrong number of partitions: rx has 5, needs 3", detail)
 	})
@@ -202,7 +202,7 @@ func TestWorkListEqualsSweeps(t *testing.T) {
 		want, cycle := sweep(subs, external)
 
 		shuffled := rapid.Permutation(subs).Draw(t, "order of the list")
-		got, err := Configure(topology(shuffled...), external.image(), kip)
+		got, err := Configure(topologyOf(shuffled...), external.image(), kip)
 		if cycle {
 			cycles++
 			require.Error(t, err)

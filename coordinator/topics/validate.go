@@ -2,7 +2,6 @@ package topics
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 
 	"github.com/streamsgroup/streamsgroup/coordinator/record"
@@ -76,7 +75,7 @@ func validatePatterns(s *record.Subtopology, o Options) error {
 		if o.Kafka {
 			return invalid(s, "", "has the source pattern %q, which Kafka does not support: name the source topics", pattern)
 		}
-		if _, err := regexp.Compile(pattern); err != nil {
+		if _, err := newSearch(pattern); err != nil {
 			return invalid(s, "", "has a source pattern that is no RE2 regular expression: %v", err)
 		}
 	}
