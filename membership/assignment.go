@@ -31,6 +31,25 @@ func (a assignment) withoutOverlaps() assignment {
 	return a
 }
 
+func (a assignment) hasNegative() bool {
+	return slices.ContainsFunc([][]topology.TaskID{a.active, a.standby, a.warmup}, func(l []topology.TaskID) bool {
+		return slices.ContainsFunc(l, func(t topology.TaskID) bool { return t.Partition < 0 })
+	})
+}
+
+// overlaps are the tasks that have several roles.
+func (a assignment) overlaps() RolesOverlap {
+	copies := slices.Concat(a.standby, a.warmup)
+	slices.SortFunc(copies, topology.TaskID.Compare)
+	return RolesOverlap{
+		Ignored: both(a.active, slices.Compact(copies)),
+		Merged:  both(a.standby, a.warmup),
+	}
+}
+
+// both are the elements of a that are in b.
+func both(a, b []topology.TaskID) []topology.TaskID { return minus(a, minus(a, b)) }
+
 func minus(a, b []topology.TaskID) []topology.TaskID {
 	var out []topology.TaskID
 	for _, t := range a {

@@ -1,7 +1,9 @@
 package membership
 
 import (
+	"runtime"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -55,4 +57,31 @@ func BenchmarkIdleStep(b *testing.B) {
 	for b.Loop() {
 		h.m.Step(h.now, &fx)
 	}
+}
+
+// BenchmarkIdleMember is what a stable member of a small group holds, the topology
+// included.
+func BenchmarkIdleMember(b *testing.B) {
+	const members = 200
+	for b.Loop() {
+		keep := make([]*Member, members)
+		before := heap()
+		for i := range keep {
+			keep[i] = stable(b, active("0_0", "0_1", "1_0").standbys("0_2").warmups("1_1")).m
+		}
+		b.ReportMetric(float64(heap()-before)/members, "B/member")
+		runtime.KeepAlive(keep)
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return s.HeapAlloc
+}
+
+func TestAMemberIsSmall(t *testing.T) {
+	t.Parallel()
+	require.LessOrEqual(t, unsafe.Sizeof(Member{}), uintptr(1500))
 }

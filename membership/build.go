@@ -24,14 +24,49 @@ func (m *Member) build(now time.Duration) *kmsg.StreamsGroupHeartbeatRequest {
 	if m.state == Joining {
 		m.buildJoin(req)
 	} else if m.sent == nil || !m.sent.sameContent(m.confirmed) {
-		c := m.confirmed
-		m.sent = &c
+		sent := m.confirmed
+		m.sent = &sent
+		c := m.withStarting(m.confirmed)
 		req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = toWire(c.active), toWire(c.standby), toWire(c.warmup)
 	}
 	if m.version > 0 {
 		m.buildOffsets(now, req)
+	} else if req.WarmupTasks != nil {
+		req.WarmupTasks = []kmsg.TaskIDs{} // refused by brokers of this version
+	}
+	if m.patterns {
+		m.buildResolution(req)
 	}
 	return req
+}
+
+// withStarting adds to what the application has confirmed what it may be starting
+// right now, or will be by the time the coordinator reads this. Kafka's client
+// reports the confirmed tasks only. But a coordinator that has meanwhile asked for
+// a task back takes a report without it for the acknowledgement and gives the
+// task to another member, while the application here is about to run it. What is
+// reported in excess has no such effect: it is asked for again.
+func (m *Member) withStarting(c assignment) assignment {
+	var starting []topology.TaskID
+	for _, o := range m.calls {
+		if o.cb.Kind == TasksAssigned {
+			starting = append(starting, o.cb.Active...)
+		}
+	}
+	switch m.state {
+	case Reconciling, Acknowledging, StateStable:
+		starting = append(starting, m.target.active...)
+		if m.running != nil {
+			starting = append(starting, m.running.goal.active...)
+		}
+	}
+	if len(starting) == 0 {
+		return c
+	}
+	c.active = append(starting, c.active...)
+	slices.SortFunc(c.active, topology.TaskID.Compare)
+	c.active = slices.Compact(c.active)
+	return c.withoutOverlaps()
 }
 
 func (m *Member) buildJoin(req *kmsg.StreamsGroupHeartbeatRequest) {

@@ -10,7 +10,7 @@ import (
 func TestBody(t *testing.T) {
 	t.Parallel()
 	for _, instance := range []string{"", "shop-1"} {
-		t.Run("CC-083 fields that are always there "+instance, func(t *testing.T) {
+		t.Run("CC-083 SI-1 ID-2 fields that are always there "+instance, func(t *testing.T) {
 			h := stable(t, active("0_0"), func(c *Config) { c.InstanceID = instance })
 			for range 2 {
 				req := h.heartbeat()
@@ -27,7 +27,7 @@ func TestBody(t *testing.T) {
 			}
 		})
 	}
-	t.Run("CC-084 a join and what follows", func(t *testing.T) {
+	t.Run("CC-084 IQ-1 a join and what follows", func(t *testing.T) {
 		full := func(c *Config) {
 			c.RackID, c.ProcessID, c.MaxPollInterval = "r1", "P", ms(1234)
 			c.ClientTags = map[string]string{"zone": "a", "cluster": "b"}
@@ -69,7 +69,7 @@ func TestBody(t *testing.T) {
 		require.NotNil(t, req.ClientTags)
 		require.Empty(t, req.ClientTags)
 	})
-	t.Run("CC-086 tasks are sent when they change", func(t *testing.T) {
+	t.Run("CC-086 HB-7 HB-9 TR-4 tasks are sent when they change", func(t *testing.T) {
 		h := in(t, Joining)
 		first := active("0_0", "0_1", "1_2").standbys("0_2").warmups("0_3", "0_4", "0_5")
 		h.assign(first)
@@ -85,7 +85,7 @@ func TestBody(t *testing.T) {
 		h.requireReported(second, h.heartbeat())
 		require.NotNil(t, h.heartbeat().WarmupTasks)
 	})
-	t.Run("CC-087 one role changes", func(t *testing.T) {
+	t.Run("CC-087 HB-7 B66 one role changes", func(t *testing.T) {
 		base := active("0_0").standbys("0_1").warmups("0_2")
 		for name, more := range map[string]roles{
 			"active":  active("0_0", "1_3").standbys("0_1").warmups("0_2"),
@@ -105,20 +105,30 @@ func TestBody(t *testing.T) {
 			require.NotEmpty(t, h.ran, name)
 		}
 	})
-	t.Run("HB-6 while callbacks run the confirmed tasks are reported", func(t *testing.T) {
+	t.Run("HB-6 HB-6a while callbacks run the confirmed tasks are reported, and those that start", func(t *testing.T) {
 		h := stable(t, active("0_0"))
 		h.assign(active("0_1"))
 		h.after(interval)
 		h.requireNoTasks(h.heartbeat())
 		h.answer(code(14))
 		h.after(backoff)
-		h.requireReported(active("0_0"), h.heartbeat())
+		h.requireReported(active("0_0", "0_1"), h.heartbeat())
 		h.answer()
 		h.done(TasksRevoked)
 		h.after(interval)
 		h.requireNoTasks(h.heartbeat())
 	})
-	t.Run("7.4 a rejoin after a clean leave reports the same tasks again", func(t *testing.T) {
+	t.Run("HB-6a a task that starts is not given up by a report without it", func(t *testing.T) {
+		h := newHarness(t)
+		h.join()
+		h.assign(active("0_0").standbys("0_1"))
+		h.after(interval) // the callback is still running
+		h.requireReported(active("0_0"), h.heartbeat())
+		h.answer()
+		h.done(TasksAssigned)
+		h.requireReported(active("0_0").standbys("0_1"), h.heartbeat())
+	})
+	t.Run("HB-8 DV-2 a rejoin after a clean leave reports the same tasks again", func(t *testing.T) {
 		h := stable(t, active("0_0"))
 		h.m.Leave(h.now, LeaveDefault)
 		h.run()
@@ -130,7 +140,7 @@ func TestBody(t *testing.T) {
 		h.requireReported(active("0_0"), h.heartbeat())
 	})
 	for _, s := range []State{Joining, Acknowledging, Reconciling, StateStable, PrepareLeaving, Leaving} {
-		t.Run("CC-090 the shutdown flag in "+s.String(), func(t *testing.T) {
+		t.Run("CC-090 SD-1 SD-2 the shutdown flag in "+s.String(), func(t *testing.T) {
 			h := in(t, s)
 			for _, o := range h.open {
 				require.False(t, o.req.ShutdownApplication)
@@ -139,7 +149,7 @@ func TestBody(t *testing.T) {
 			for range 2 {
 				h.m.clearBackoff()
 				h.open = nil
-				h.now += backoff
+				h.now += backoffMax
 				h.m.ForceHeartbeat()
 				h.run()
 				if s == Leaving && len(h.open) == 0 {
@@ -155,7 +165,7 @@ func TestBody(t *testing.T) {
 		h.run()
 		require.Empty(t, h.sent)
 	})
-	t.Run("IQ-2 the endpoint epoch is what was received last", func(t *testing.T) {
+	t.Run("IQ-2 RS-2 the endpoint epoch is what was received last", func(t *testing.T) {
 		h := in(t, Joining)
 		require.Equal(t, int32(-1), h.heartbeat().EndpointInformationEpoch)
 		h.assign(active("0_0"), endpointEpoch(3))
@@ -196,7 +206,7 @@ func endpointEpoch(e int32) func(*kmsg.StreamsGroupHeartbeatResponse) {
 
 func TestResponse(t *testing.T) {
 	t.Parallel()
-	t.Run("CC-111 CC-112 group settings", func(t *testing.T) {
+	t.Run("CC-111 CC-112 RS-1 RS-3 group settings", func(t *testing.T) {
 		h := newHarness(t)
 		require.Equal(t, GroupSettings{-1, -1, -1}, h.m.settings)
 		h.join()
@@ -220,7 +230,7 @@ func TestResponse(t *testing.T) {
 			require.Equal(t, want, GroupSettings{s.HeartbeatInterval, s.TaskOffsetInterval, s.AcceptableRecoveryLag})
 		}
 	})
-	t.Run("CC-114 CC-115 the endpoint map", func(t *testing.T) {
+	t.Run("CC-114 CC-115 IQ-3 IQ-4 RS-5 the endpoint map", func(t *testing.T) {
 		entry := func(active, standby int32) kmsg.StreamsGroupHeartbeatResponsePartitionsByUserEndpoint {
 			e := kmsg.NewStreamsGroupHeartbeatResponsePartitionsByUserEndpoint()
 			e.UserEndpoint.Host, e.UserEndpoint.Port = "h1", 7070
@@ -248,7 +258,7 @@ func TestResponse(t *testing.T) {
 		h.answer(set(list{}))
 		require.Empty(t, h.m.Snapshot(h.now).Endpoints)
 	})
-	t.Run("CC-116 ST-5 a status is told once", func(t *testing.T) {
+	t.Run("CC-116 ST-1 ST-5 RS-6 DV-15 a status is told once", func(t *testing.T) {
 		h := in(t, StateStable)
 		tags := func(detail string) func(*kmsg.StreamsGroupHeartbeatResponse) {
 			return func(r *kmsg.StreamsGroupHeartbeatResponse) {
@@ -271,7 +281,7 @@ func TestResponse(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the answer to a leave sets neither interval nor endpoint epoch", func(t *testing.T) {
+	t.Run("RS-2 DV-6 the answer to a leave sets neither interval nor endpoint epoch", func(t *testing.T) {
 		h := stable(t, active())
 		h.answer(endpointEpoch(7))
 		h.m.Leave(h.now, LeaveDefault)

@@ -95,7 +95,7 @@ func TestOtherCodes(t *testing.T) {
 			require.Len(t, h.sent, n+1, "the member goes on trying")
 		})
 		for _, c := range []int16{15, 16} {
-			t.Run(fmt.Sprintf("ER-3 code %d in %v", c, s), func(t *testing.T) {
+			t.Run(fmt.Sprintf("ER-3 TM-5 code %d in %v", c, s), func(t *testing.T) {
 				h := in(t, s)
 				h.manual = true
 				h.after(backoff)
@@ -109,7 +109,7 @@ func TestOtherCodes(t *testing.T) {
 				require.Empty(t, h.errs)
 			})
 		}
-		t.Run("code 14 in "+s.String(), func(t *testing.T) {
+		t.Run("CC-088 code 14 in "+s.String(), func(t *testing.T) {
 			h := in(t, s)
 			h.heartbeat()
 			n := len(h.sent)

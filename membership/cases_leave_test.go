@@ -9,7 +9,7 @@ import (
 
 func TestLeave(t *testing.T) {
 	t.Parallel()
-	t.Run("CC-049 leave with tasks", func(t *testing.T) {
+	t.Run("CC-049 SM-20 SM-22 TR-5 leave with tasks", func(t *testing.T) {
 		h := in(t, Acknowledging)
 		regular := h.open[0]
 		h.m.Leave(h.now, LeaveDefault)
@@ -34,7 +34,7 @@ func TestLeave(t *testing.T) {
 		h.answerTo(h.open[1])
 		require.True(t, h.m.LeaveDone())
 	})
-	t.Run("SM-21 heartbeats go on while tasks are revoked", func(t *testing.T) {
+	t.Run("SM-20 SM-21 RS-7 DV-4 heartbeats go on while tasks are revoked", func(t *testing.T) {
 		h := in(t, PrepareLeaving)
 		for range 3 {
 			n := len(h.sent)
@@ -61,7 +61,7 @@ func TestLeave(t *testing.T) {
 		require.Empty(t, h.ran)
 		require.Equal(t, int32(-1), h.heartbeat().MemberEpoch)
 	})
-	t.Run("13.3 a member without an epoch loses its tasks instead", func(t *testing.T) {
+	t.Run("B58 a member without an epoch loses its tasks instead", func(t *testing.T) {
 		h := in(t, Joining)
 		h.m.Leave(h.now, LeaveDefault)
 		h.run()
@@ -70,7 +70,7 @@ func TestLeave(t *testing.T) {
 		require.Equal(t, int32(-1), h.open[1].req.MemberEpoch)
 	})
 	for _, s := range []State{Unsubscribed, Fatal} {
-		t.Run("CC-054 leave in "+s.String(), func(t *testing.T) {
+		t.Run("CC-054 SM-25 leave in "+s.String(), func(t *testing.T) {
 			h := in(t, s)
 			h.m.Leave(h.now, LeaveDefault)
 			h.run()
@@ -89,7 +89,7 @@ func TestLeave(t *testing.T) {
 		require.Empty(t, h.sent)
 	})
 	for _, s := range []State{Fenced, Stale} {
-		t.Run("CC-055 leave in "+s.String(), func(t *testing.T) {
+		t.Run("CC-055 SM-24 SM-25 DV-11 leave in "+s.String(), func(t *testing.T) {
 			h := in(t, s)
 			h.m.Leave(h.now, LeaveDefault)
 			h.run()
@@ -102,7 +102,7 @@ func TestLeave(t *testing.T) {
 			require.Empty(t, h.sent)
 		})
 	}
-	t.Run("CC-056 answers of the past do not end a leave or disturb the next join", func(t *testing.T) {
+	t.Run("CC-056 B45 answers of the past do not end a leave or disturb the next join", func(t *testing.T) {
 		h := in(t, StateStable)
 		h.heartbeat()
 		h.m.Leave(h.now, LeaveDefault)
@@ -135,7 +135,7 @@ func TestLeave(t *testing.T) {
 		h.answerTo(h.open[0], epoch(9), active("0_1").set)
 		require.Equal(t, Joining, h.m.State(), "the old answer is not taken for that to the join")
 	})
-	t.Run("CC-059 no coordinator while leaving", func(t *testing.T) {
+	t.Run("CC-059 SM-23 CO-8 no coordinator while leaving", func(t *testing.T) {
 		h := in(t, PrepareLeaving)
 		h.manual = true
 		h.fail(Disconnected, errors.New("reset"))
@@ -144,7 +144,7 @@ func TestLeave(t *testing.T) {
 		require.True(t, h.m.LeaveDone())
 		require.Equal(t, int32(1), h.sent[len(h.sent)-1].req.MemberEpoch, "no leave is sent")
 	})
-	t.Run("CC-064 ER-5 any failure ends the leave", func(t *testing.T) {
+	t.Run("CC-064 ER-2 ER-5 SM-12 DV-8 any failure ends the leave", func(t *testing.T) {
 		for _, c := range []int16{69, 25, 42, 16, 15, -1} {
 			h := in(t, Leaving)
 			h.run()
@@ -182,7 +182,7 @@ func TestLeave(t *testing.T) {
 		require.Equal(t, tasks("0_1"), h.done(TasksRevoked).Active)
 		require.Equal(t, Unsubscribed, h.m.State())
 	})
-	t.Run("the leave of a failed member counts until it is answered", func(t *testing.T) {
+	t.Run("DV-14 the leave of a failed member counts until it is answered", func(t *testing.T) {
 		h := stable(t, active("0_0"))
 		h.answer(code(42))
 		h.done(TasksLost)
@@ -203,9 +203,9 @@ func TestLeaveModes(t *testing.T) {
 		dynamic int32 // 0: nothing is sent
 		static  int32
 	}{
-		{"13.6 default", LeaveDefault, -1, -2},
-		{"13.6 leave the group", LeaveGroup, -1, -1},
-		{"CC-060 CC-061 remain in the group", RemainInGroup, 0, -2},
+		{"B60 SI-2 default", LeaveDefault, -1, -2},
+		{"B60 leave the group", LeaveGroup, -1, -1},
+		{"CC-060 CC-061 SI-2 HB-3 B60 remain in the group", RemainInGroup, 0, -2},
 	} {
 		for _, instance := range []string{"", "shop-1"} {
 			t.Run(c.name+" "+instance, func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestLeaveModes(t *testing.T) {
 func TestStale(t *testing.T) {
 	t.Parallel()
 	for _, s := range []State{Joining, Reconciling, Acknowledging, StateStable} {
-		t.Run("SM-16 CC-073 the poll timer expires in "+s.String(), func(t *testing.T) {
+		t.Run("SM-16 SM-17 HB-2 CC-073 B63 the poll timer expires in "+s.String(), func(t *testing.T) {
 			h := in(t, s, withPollGuard)
 			ordinary := h.open
 			h.now = h.m.pollAt
@@ -299,7 +299,7 @@ func TestStale(t *testing.T) {
 		require.Equal(t, Joining, h.m.State())
 	})
 	for _, s := range []State{Fatal, Unsubscribed} {
-		t.Run("CC-047 expiry without effect in "+s.String(), func(t *testing.T) {
+		t.Run("CC-047 SM-19 expiry without effect in "+s.String(), func(t *testing.T) {
 			h := in(t, s, withPollGuard)
 			h.after(3 * pollLimit)
 			require.Equal(t, s, h.m.State())
@@ -314,7 +314,7 @@ func TestStale(t *testing.T) {
 		require.Equal(t, Joining, h.m.State())
 		require.Empty(t, h.sent)
 	})
-	t.Run("CC-075 polling restarts the timer", func(t *testing.T) {
+	t.Run("CC-075 TM-6 polling restarts the timer", func(t *testing.T) {
 		h := in(t, StateStable, withPollGuard)
 		h.m.Poll(h.now)
 		for range 5 {

@@ -80,7 +80,7 @@ func TestOffsets(t *testing.T) {
 			{0, offsets("0_0", 42), m{}, offsets("0_0", 42), m{}},
 			{100, offsets("0_0", 43), m{}, none, none},
 		}},
-		"quirk 20 an offset above the end is not hot without a lag": {-1, []beat{
+		"DV-13 an offset above the end is not hot without a lag": {-1, []beat{
 			{0, offsets("0_0", 50), offsets("0_0", 42), offsets("0_0", 50), offsets("0_0", 42)},
 			{100, offsets("0_0", 51), offsets("0_0", 42), none, none},
 		}},
@@ -100,11 +100,11 @@ func TestOffsets(t *testing.T) {
 			{0, offsets("0_0", 42), largest, offsets("0_0", 42), largest},
 			{100, offsets("0_0", 43), largest, none, none},
 		}},
-		"CC-098 one hot of two reports both": {100, []beat{
+		"CC-098 TO-8 TO-11 one hot of two reports both": {100, []beat{
 			{0, offsets("0_0", 900, "1_0", 500), offsets("0_0", 1000, "1_0", 1000), offsets("0_0", 900, "1_0", 500), offsets("0_0", 1000, "1_0", 1000)},
 			{10, offsets("0_0", 950, "1_0", 500), offsets("0_0", 1000, "1_0", 1000), offsets("0_0", 950, "1_0", 500), none},
 		}},
-		"CC-101 the interval has passed": {-1, []beat{
+		"CC-101 TO-8 the interval has passed": {-1, []beat{
 			{0, offsets("0_0", 100), m{}, offsets("0_0", 100), m{}},
 			{999, offsets("0_0", 150), m{}, none, none},
 			{1000, offsets("0_0", 150), m{}, offsets("0_0", 150), none},
@@ -139,7 +139,7 @@ func TestOffsets(t *testing.T) {
 		})
 	}
 
-	t.Run("CC-103 new task lists do not put the next report off", func(t *testing.T) {
+	t.Run("CC-103 TO-10 new task lists do not put the next report off", func(t *testing.T) {
 		h := offsetHarness(t, -1)
 		got, _ := h.at(0, offsets("0_0", 100), m{})
 		require.NotNil(t, got)
@@ -167,7 +167,7 @@ func TestOffsets(t *testing.T) {
 		require.Nil(t, h.heartbeat().TaskOffsets)
 		require.Nil(t, h.heartbeat().TaskEndOffsets)
 	})
-	t.Run("CC-107 the report is what the driver hands over, in order", func(t *testing.T) {
+	t.Run("CC-107 TO-6 the report is what the driver hands over, in order", func(t *testing.T) {
 		h := newHarness(t)
 		h.m.SetTaskOffsets(offsets("1_0", 1, "0_10", 25, "0_2", 30, "0_3", 40), nil)
 		h.join()
@@ -177,7 +177,7 @@ func TestOffsets(t *testing.T) {
 		}
 		require.Equal(t, []string{"0_2", "0_3", "0_10", "1_0"}, order)
 	})
-	t.Run("TO-7 rejoining reports everything again", func(t *testing.T) {
+	t.Run("TO-7 TO-12 B56 rejoining reports everything again", func(t *testing.T) {
 		h := in(t, StateStable)
 		h.m.SetTaskOffsets(offsets("0_0", 100), offsets("0_0", 200))
 		h.answer(code(110))

@@ -12,7 +12,7 @@ import (
 
 func TestSchedule(t *testing.T) {
 	t.Parallel()
-	t.Run("CC-067 nothing is sent without a coordinator", func(t *testing.T) {
+	t.Run("CC-067 CO-1 HB-1 nothing is sent without a coordinator", func(t *testing.T) {
 		h := newHarness(t)
 		h.manual = true
 		h.m.Join(0)
@@ -22,12 +22,12 @@ func TestSchedule(t *testing.T) {
 		_, ok := h.m.NextDeadline()
 		require.False(t, ok, "nothing to wait for but the answer")
 	})
-	t.Run("CC-068 nothing is sent outside the group", func(t *testing.T) {
+	t.Run("CC-068 HB-1 nothing is sent outside the group", func(t *testing.T) {
 		h := in(t, Fenced)
 		h.after(interval)
 		require.Empty(t, h.sent)
 	})
-	t.Run("CC-071 joining and acknowledging do not wait for the timer", func(t *testing.T) {
+	t.Run("CC-071 HB-4 HB-5 joining and acknowledging do not wait for the timer", func(t *testing.T) {
 		h := in(t, Joining)
 		require.Len(t, h.open, 1)
 		h.after(interval)
@@ -43,7 +43,7 @@ func TestSchedule(t *testing.T) {
 		h.answer()
 		require.Len(t, h.open, 1)
 	})
-	t.Run("CC-072 a stable member sends every interval", func(t *testing.T) {
+	t.Run("CC-072 HB-4 HB-5 a stable member sends every interval", func(t *testing.T) {
 		h := in(t, StateStable)
 		at, ok := h.m.NextDeadline()
 		require.True(t, ok)
@@ -55,6 +55,28 @@ func TestSchedule(t *testing.T) {
 		require.Len(t, h.sent, 1)
 		h.after(2 * interval)
 		require.Len(t, h.sent, 1, "one heartbeat in flight")
+	})
+	t.Run("CC-076 TM-8 how long the driver may sleep", func(t *testing.T) {
+		h := newHarness(t, withPollGuard)
+		h.m.Join(0)
+		at, _ := h.m.NextDeadline()
+		require.Zero(t, at, "there is a join to be sent")
+		h.run()
+		at, _ = h.m.NextDeadline()
+		require.Equal(t, h.m.pollAt, at, "while it is in flight nothing but the poll timer counts")
+		h.now += backoff
+		h.assign(active("0_0"))
+		h.settle()
+		h.m.Poll(h.now)
+		at, _ = h.m.NextDeadline()
+		require.Equal(t, h.m.dueAt, at, "the heartbeat comes first")
+		h.after(ms(1))
+		h.m.dueAt = h.now + 2*pollLimit
+		at, _ = h.m.NextDeadline()
+		require.Equal(t, h.m.pollAt, at, "the poll timer comes first")
+		h.now = at
+		at, _ = h.m.NextDeadline()
+		require.LessOrEqual(t, at, h.now, "no sleep when it has expired")
 	})
 	t.Run("TM-1 the timer runs from the moment of sending", func(t *testing.T) {
 		h := in(t, StateStable)
@@ -76,20 +98,35 @@ func TestSchedule(t *testing.T) {
 		h.after(ms(1))
 		require.Len(t, h.sent, 2)
 	})
-	for _, n := range []int32{0, -5, 1} {
-		t.Run("TM-4 an interval too short does not make the member spin", func(t *testing.T) {
+	t.Run("TM-4 an interval too short does not make the member spin", func(t *testing.T) {
+		h := in(t, StateStable)
+		for range 50 {
+			h.answer(heartbeatInterval(1))
+			before := h.now
+			h.after(backoff)
+			require.Len(t, h.open, 1)
+			require.Equal(t, before+backoff, h.now)
+		}
+		require.Len(t, h.sent, 51)
+	})
+	for _, n := range []int32{0, -5} {
+		t.Run("B77 an interval that makes no sense", func(t *testing.T) {
 			h := in(t, StateStable)
-			for range 50 {
-				h.answer(func(r *kmsg.StreamsGroupHeartbeatResponse) { r.HeartbeatIntervalMillis = n })
-				before := h.now
-				h.after(backoff)
-				require.Len(t, h.open, 1)
-				require.Equal(t, before+backoff, h.now)
+			h.answer(heartbeatInterval(2000))
+			h.clear()
+			for range 10 {
+				h.answer(heartbeatInterval(n))
+				h.after(ms(2000))
 			}
-			require.Len(t, h.sent, 51)
+			require.Len(t, h.sent, 11, "the last good one holds")
+
+			h = newHarness(t)
+			h.join()
+			h.answer(active().set, heartbeatInterval(n))
+			require.Equal(t, fallbackInterval, h.m.Snapshot(h.now).HeartbeatInterval, "Kafka's default, if there was none")
 		})
 	}
-	t.Run("CC-078 after a failure the wait is the back-off", func(t *testing.T) {
+	t.Run("CC-078 TM-2 after a failure the wait is the back-off", func(t *testing.T) {
 		h := in(t, StateStable)
 		h.heartbeat()
 		h.fail(TimedOut, errors.New("timeout"))
@@ -98,7 +135,7 @@ func TestSchedule(t *testing.T) {
 		h.after(backoff)
 		require.Len(t, h.sent, 2)
 	})
-	t.Run("the back-off holds for joins as well", func(t *testing.T) {
+	t.Run("DV-1 the back-off holds for joins as well", func(t *testing.T) {
 		h := in(t, Joining)
 		h.answer(code(14))
 		h.after(backoff - 1)
@@ -106,7 +143,7 @@ func TestSchedule(t *testing.T) {
 		h.after(1)
 		require.Len(t, h.sent, 1)
 	})
-	t.Run("CC-079 the back-off sequence", func(t *testing.T) {
+	t.Run("CC-079 TM-3 TM-4 the back-off sequence", func(t *testing.T) {
 		h := in(t, StateStable)
 		for _, want := range []int{100, 200, 400, 800, 1000, 1000} {
 			h.heartbeat()
@@ -122,7 +159,7 @@ func TestSchedule(t *testing.T) {
 		h.fail(TimedOut, errors.New("timeout"))
 		require.Equal(t, backoff, h.m.Snapshot(h.now).NextHeartbeat, "a success resets it")
 	})
-	t.Run("CC-079 jitter and odd bounds", func(t *testing.T) {
+	t.Run("CC-079 TM-3 B46 jitter and odd bounds", func(t *testing.T) {
 		for _, j := range []float64{0, 0.25, 0.5, 0.999} {
 			h := newHarness(t, func(c *Config) { c.Jitter = func() float64 { return j } })
 			for k, want := range []int{100, 200, 400, 800, 1000, 1000} {
@@ -150,7 +187,7 @@ func TestSchedule(t *testing.T) {
 		at, _ := h.m.NextDeadline()
 		require.Zero(t, at, "no deadline while it is unanswered")
 	})
-	t.Run("CC-168 an overtaken acknowledgement", func(t *testing.T) {
+	t.Run("CC-168 SM-4 HB-7 an overtaken acknowledgement", func(t *testing.T) {
 		h := stable(t, active("0_0"))
 		h.assign(active("0_0", "0_1"))
 		h.heartbeat()
@@ -168,7 +205,7 @@ func TestSchedule(t *testing.T) {
 		h.requireReported(active("0_1"), h.heartbeat())
 		require.Equal(t, StateStable, h.m.State())
 	})
-	t.Run("CC-169 a lost acknowledgement is repeated as an ordinary heartbeat", func(t *testing.T) {
+	t.Run("CC-169 TM-2 HB-7 B68 a lost acknowledgement is repeated as an ordinary heartbeat", func(t *testing.T) {
 		h := in(t, Reconciling)
 		h.done(TasksAssigned)
 		require.Equal(t, StateStable, h.m.State())
@@ -195,7 +232,7 @@ func TestDiscovery(t *testing.T) {
 		require.Equal(t, 1, h.finds)
 		return h
 	}
-	t.Run("CC-080 a coordinator that is lost at once", func(t *testing.T) {
+	t.Run("CC-080 CO-2 a coordinator that is lost at once", func(t *testing.T) {
 		h := manual(t)
 		h.m.CoordinatorFound(h.now, 1)
 		h.run()
@@ -209,7 +246,7 @@ func TestDiscovery(t *testing.T) {
 		h.run()
 		require.Len(t, h.open, 1, "the heartbeat itself does not back off")
 	})
-	t.Run("CC-069 CC-081 errors", func(t *testing.T) {
+	t.Run("CC-069 CC-081 CO-3 CO-4 CO-5 errors", func(t *testing.T) {
 		h := manual(t)
 		h.m.CoordinatorFailed(h.now, kerr.CoordinatorLoadInProgress)
 		h.after(ms(99))
@@ -241,7 +278,7 @@ func TestDiscovery(t *testing.T) {
 		h.run()
 		require.Len(t, h.open, 1)
 	})
-	t.Run("CC-081 a look-up that takes a minute", func(t *testing.T) {
+	t.Run("CC-081 CO-1 a look-up that takes a minute", func(t *testing.T) {
 		h := manual(t)
 		h.after(time.Minute)
 		require.Equal(t, 1, h.finds)
@@ -257,4 +294,8 @@ func TestDiscovery(t *testing.T) {
 			require.Equal(t, StateStable, h.m.State())
 		}
 	})
+}
+
+func heartbeatInterval(n int32) func(*kmsg.StreamsGroupHeartbeatResponse) {
+	return func(r *kmsg.StreamsGroupHeartbeatResponse) { r.HeartbeatIntervalMillis = n }
 }

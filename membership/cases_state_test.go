@@ -3,6 +3,7 @@ package membership
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -10,7 +11,7 @@ import (
 
 func TestJoin(t *testing.T) {
 	t.Parallel()
-	t.Run("CC-001 a new member waits to be asked", func(t *testing.T) {
+	t.Run("CC-001 SM-1 a new member waits to be asked", func(t *testing.T) {
 		h := newHarness(t)
 		h.after(pollLimit)
 		require.Equal(t, Unsubscribed, h.m.State())
@@ -21,14 +22,14 @@ func TestJoin(t *testing.T) {
 		require.Len(t, h.sent, 1)
 		require.Zero(t, h.sent[0].req.MemberEpoch)
 	})
-	t.Run("CC-002 polling does not join", func(t *testing.T) {
+	t.Run("CC-002 SM-1 polling does not join", func(t *testing.T) {
 		h := newHarness(t)
 		h.m.Poll(0)
 		h.run()
 		require.Equal(t, Unsubscribed, h.m.State())
 		require.Empty(t, h.sent)
 	})
-	t.Run("CC-003 joining again has no effect on a member", func(t *testing.T) {
+	t.Run("CC-003 SM-2 joining again has no effect on a member", func(t *testing.T) {
 		h := in(t, Reconciling)
 		h.m.Join(h.now)
 		h.run()
@@ -44,7 +45,7 @@ func TestJoin(t *testing.T) {
 		require.Len(t, h.errs, 1)
 		require.ErrorContains(t, h.errs[0], "make a new one")
 	})
-	t.Run("AS-2 an empty first assignment is reconciled and acknowledged", func(t *testing.T) {
+	t.Run("AS-2 SM-4 SM-5 HB-8 an empty first assignment is reconciled and acknowledged", func(t *testing.T) {
 		h := newHarness(t)
 		h.join()
 		h.assign(active())
@@ -55,7 +56,7 @@ func TestJoin(t *testing.T) {
 		h.requireReported(roles{}, h.heartbeat())
 		require.Equal(t, StateStable, h.m.State())
 	})
-	t.Run("CC-036 a join that is answered without tasks breaks the protocol", func(t *testing.T) {
+	t.Run("CC-036 RS-7 DV-5 a join that is answered without tasks breaks the protocol", func(t *testing.T) {
 		for _, codes := range [][]int8{nil, {5}} {
 			h := newHarness(t)
 			h.join()
@@ -75,16 +76,16 @@ func TestReconcile(t *testing.T) {
 		from, to roles
 		revoke   []string
 	}{
-		{"CC-005 swap one active task for another", active("0_0"), active("0_1"), []string{"0_0"}},
-		{"CC-006 add an active task", active("0_0"), active("0_0", "0_1"), nil},
-		{"CC-007 shrink", active("0_0", "0_1"), active("0_1"), []string{"0_0"}},
+		{"CC-005 AS-7 AS-9 AS-10 swap one active task for another", active("0_0"), active("0_1"), []string{"0_0"}},
+		{"CC-006 AS-10 add an active task", active("0_0"), active("0_0", "0_1"), nil},
+		{"CC-007 AS-10 shrink", active("0_0", "0_1"), active("0_1"), []string{"0_0"}},
 		{"CC-008 two subtopologies at once", active(), active("0_0", "1_0"), nil},
 		{"CC-009 active to standby", active("0_0"), active().standbys("0_1"), []string{"0_0"}},
 		{"CC-010 active to warm-up", active("0_0"), active().warmups("0_1"), []string{"0_0"}},
 		{"CC-012 standby to warm-up", active().standbys("0_0"), active().warmups("0_0"), nil},
 		{"CC-012 warm-up to standby", active().warmups("0_0"), active().standbys("0_0"), nil},
-		{"standby to active is an assignment only", active().standbys("0_0"), active("0_0"), nil},
-		{"everything is taken away", active("0_0", "1_0").standbys("0_1").warmups("1_1"), active(), []string{"0_0", "1_0"}},
+		{"AS-7 standby to active is an assignment only", active().standbys("0_0"), active("0_0"), nil},
+		{"B70 everything is taken away", active("0_0", "1_0").standbys("0_1").warmups("1_1"), active(), []string{"0_0", "1_0"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := stable(t, c.from)
@@ -106,14 +107,14 @@ func TestReconcile(t *testing.T) {
 		})
 	}
 
-	t.Run("CC-005 the result is acknowledged from ACKNOWLEDGING", func(t *testing.T) {
+	t.Run("CC-005 SM-5 SM-6 AS-12 the result is acknowledged from ACKNOWLEDGING", func(t *testing.T) {
 		h := in(t, Acknowledging)
 		require.Len(t, h.open, 1)
 		h.answer()
 		require.Equal(t, StateStable, h.m.State())
 		h.requireReported(active("0_0"), h.heartbeat())
 	})
-	t.Run("CC-017 a new target while a callback runs", func(t *testing.T) {
+	t.Run("CC-017 SM-7 a new target while a callback runs", func(t *testing.T) {
 		h := in(t, Reconciling)
 		h.assign(active("0_1"))
 		require.Len(t, h.callbacks, 1, "one pass at a time")
@@ -123,7 +124,7 @@ func TestReconcile(t *testing.T) {
 		require.Equal(t, Acknowledging, h.m.State())
 		h.run()
 		require.Equal(t, Reconciling, h.m.State())
-		h.requireReported(active("0_0"), h.heartbeat())
+		h.requireReported(active("0_0", "0_1"), h.heartbeat()) // rule HB-6a
 		require.Equal(t, tasks("0_0"), h.done(TasksRevoked).Active)
 		require.Equal(t, tasks("0_1"), h.done(TasksAssigned).Active)
 	})
@@ -144,7 +145,7 @@ func TestReconcile(t *testing.T) {
 		h.settle()
 		require.Equal(t, []CallbackKind{TasksAssigned}, h.kinds())
 	})
-	t.Run("CC-021 a revocation that returns into the next membership", func(t *testing.T) {
+	t.Run("CC-021 AS-13 SM-28 a revocation that returns into the next membership", func(t *testing.T) {
 		h := stable(t, active("0_0"), withPollGuard)
 		h.assign(active("0_1"))
 		revoke := h.callbacks[0]
@@ -158,7 +159,7 @@ func TestReconcile(t *testing.T) {
 		require.Equal(t, Joining, h.m.State())
 		require.Equal(t, []CallbackKind{TasksRevoked, TasksLost}, h.kinds())
 	})
-	t.Run("CC-024 fatal before the assign callback returns", func(t *testing.T) {
+	t.Run("CC-024 SM-13 AS-13 fatal before the assign callback returns", func(t *testing.T) {
 		h := in(t, Reconciling)
 		h.answer(code(30))
 		h.done(TasksAssigned)
@@ -191,7 +192,7 @@ func TestReconcile(t *testing.T) {
 		require.Equal(t, want, roles{cb.Active, cb.Standby, cb.Warmup})
 		h.requireReported(want, h.heartbeat())
 	})
-	t.Run("AS-14 a failed callback ends the membership", func(t *testing.T) {
+	t.Run("AS-14 DV-7 a failed callback ends the membership", func(t *testing.T) {
 		boom := errors.New("boom")
 		h := stable(t, active("0_0"))
 		h.assign(active("0_1"))
@@ -220,11 +221,11 @@ func TestReconcile(t *testing.T) {
 func TestProtocolErrors(t *testing.T) {
 	t.Parallel()
 	for name, a := range map[string]roles{
-		"CC-025 unknown subtopology, active":   active("77_0"),
-		"CC-025 unknown subtopology, standby":  active().standbys("77_0"),
-		"CC-025 unknown subtopology, warm-up":  active().warmups("77_0"),
-		"CC-026 a known and an unknown one":    active("0_0", "77_0"),
-		"CC-026 the unknown one in other role": active("0_0").standbys("77_1"),
+		"CC-025 AS-4 unknown subtopology, active": active("77_0"),
+		"CC-025 unknown subtopology, standby":     active().standbys("77_0"),
+		"CC-025 unknown subtopology, warm-up":     active().warmups("77_0"),
+		"CC-026 a known and an unknown one":       active("0_0", "77_0"),
+		"CC-026 the unknown one in other role":    active("0_0").standbys("77_1"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t)
@@ -238,7 +239,7 @@ func TestProtocolErrors(t *testing.T) {
 			}
 		})
 	}
-	t.Run("RS-7 some lists without the others", func(t *testing.T) {
+	t.Run("RS-7 DV-3 B52 some lists without the others", func(t *testing.T) {
 		h := stable(t, active("0_0"))
 		h.answer(func(r *kmsg.StreamsGroupHeartbeatResponse) { r.StandbyTasks = []kmsg.TaskIDs{} })
 		require.Equal(t, Fatal, h.m.State())
@@ -317,7 +318,7 @@ func TestReadiness(t *testing.T) {
 		h.assign(active(), status(c))
 		require.Equal(t, want, h.done(TasksAssigned).Ready, "CC-032 status %d", c)
 	}
-	t.Run("CC-034 CC-035 readiness flips without tasks", func(t *testing.T) {
+	t.Run("CC-034 CC-035 ST-7 B47 readiness flips without tasks", func(t *testing.T) {
 		h := stable(t, active("0_0").standbys("0_1"))
 		for _, ready := range []bool{false, true} {
 			if ready {
@@ -355,7 +356,7 @@ func TestFencing(t *testing.T) {
 	for _, c := range []int16{25, 110} {
 		for _, s := range []State{Joining, Reconciling, Acknowledging, StateStable} {
 			for _, failure := range []error{nil, errors.New("boom")} {
-				t.Run("CC-037 CC-038 CC-124 fenced in "+s.String(), func(t *testing.T) {
+				t.Run("CC-037 CC-038 CC-124 SM-8 SM-9 ER-4 fenced in "+s.String(), func(t *testing.T) {
 					h := in(t, s)
 					outstanding := len(h.callbacks)
 					h.answer(code(c))
@@ -384,7 +385,7 @@ func TestFencing(t *testing.T) {
 			}
 		}
 	}
-	t.Run("CC-039 fenced while preparing to leave", func(t *testing.T) {
+	t.Run("CC-039 SM-10 fenced while preparing to leave", func(t *testing.T) {
 		h := in(t, PrepareLeaving)
 		h.answer(code(25))
 		require.Equal(t, Unsubscribed, h.m.State())
@@ -394,27 +395,38 @@ func TestFencing(t *testing.T) {
 		h.after(interval)
 		require.Len(t, h.sent, sent, "no leave and no rejoin")
 	})
-	t.Run("CC-040 fenced while leaving", func(t *testing.T) {
+	t.Run("CC-040 SM-11 fenced while leaving", func(t *testing.T) {
 		h := newHarness(t)
 		h.m.state, h.m.leavePending = Leaving, true
 		h.m.fenced()
 		require.Equal(t, Unsubscribed, h.m.State())
 		require.True(t, h.m.LeaveDone())
 	})
-	t.Run("a broker that fences every join is not asked in a tight loop", func(t *testing.T) {
+	t.Run("DV-1 a broker that fences every join is not asked in a tight loop", func(t *testing.T) {
 		h := newHarness(t)
 		h.join()
-		h.answer(code(25))
-		h.done(TasksLost)
-		require.Len(t, h.open, 1, "the last join was long ago")
-		h.answer(code(25))
-		h.done(TasksLost)
-		require.Equal(t, Joining, h.m.State())
-		require.Empty(t, h.open)
-		h.after(backoff - 1)
-		require.Empty(t, h.open)
-		h.after(1)
-		require.Len(t, h.open, 1)
+		for _, wait := range []time.Duration{0, 2 * backoff, 4 * backoff, 8 * backoff, backoffMax, backoffMax} {
+			h.answer(code(25))
+			h.done(TasksLost)
+			require.Equal(t, Joining, h.m.State())
+			if wait > 0 { // the first join was long ago
+				require.Empty(t, h.open)
+				h.after(wait - 1)
+				require.Empty(t, h.open)
+				h.after(1)
+			}
+			require.Len(t, h.open, 1)
+		}
+		h.assign(active("0_0"))
+		h.settle()
+		h.answer()
+		h.now += backoffMax
+		for range 2 {
+			h.answer(code(25))
+			h.done(TasksLost)
+			require.Len(t, h.open, 1, "a member that got in joins again at once")
+			h.now += backoff
+		}
 	})
 }
 
@@ -434,6 +446,7 @@ func TestCC044ResponsesAreIgnored(t *testing.T) {
 	}
 }
 
+// SM-15 says the same.
 func TestCC043FatalWithoutMembership(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -11,4 +11,7 @@
 // assigned; what was revoked is reported to the coordinator only after the
 // callback for it has returned; a fenced member runs "tasks lost" before it joins
 // again.
+//
+// docs/member-rules.md has the rules one by one, with the IDs that comments and tests
+// name.
 package membership

@@ -19,7 +19,8 @@ type Error struct {
 	Epoch int32
 	// Reason says what happened, Remedy what the reader can do.
 	Reason, Remedy string
-	// Fatal is whether the membership has ended because of it.
+	// Fatal is whether the membership ends because of it. It is over when LeaveDone
+	// says so.
 	Fatal bool
 	// Cause may be nil.
 	Cause error
@@ -79,18 +80,28 @@ func (m *Member) rejected(now time.Duration, resp *kmsg.StreamsGroupHeartbeatRes
 	switch code {
 	case kerr.CoordinatorLoadInProgress:
 		// The same coordinator will know us in a moment.
+		m.warnUnreachable(now, code)
 	case kerr.CoordinatorNotAvailable, kerr.NotCoordinator:
+		m.warnUnreachable(now, code)
+		m.bounced++
 		m.clearBackoff()
 		m.forgetCoordinator(code.Message)
 		wait = 0
 	case kerr.UnknownMemberID, kerr.FencedMemberEpoch:
 		// The coordinator of a fenced epoch still has the member, with another one.
 		m.known = code == kerr.FencedMemberEpoch
+		m.push.wanted = false
 		m.clearBackoff()
 		m.fenced()
 		wait = 0
 	case kerr.TopicAuthorizationFailed:
-		m.report(m.codeProblem(code, text))
+		// The member goes on: the right may be granted. Told once until something else
+		// is answered.
+		err := m.codeProblem(code, text)
+		if m.lastErr = err; !m.unauthorized {
+			m.unauthorized = true
+			m.report(err)
+		}
 	case kerr.GroupIDNotFound:
 		// A broker that has lost its state does not know the group any more: join
 		// again, as an unknown member does. In answer to a join it is fatal.
@@ -127,8 +138,12 @@ func (m *Member) codeProblem(code *kerr.Error, text string) *Error {
 	case kerr.GroupAuthorizationFailed:
 		reason, remedy = "not authorized for the group", "grant READ on the group"
 	case kerr.TopicAuthorizationFailed:
-		reason, remedy = "not authorized for a topic of the topology", "grant DESCRIBE on its topics; the member goes on trying"
+		reason, remedy = "not authorized for a topic of the topology in state "+m.state.String()+" ("+text+")", "grant DESCRIBE on its topics; the member goes on trying"
 	case kerr.InvalidRequest:
+		if m.patterns && m.state == Joining && m.resolved == nil {
+			remedy = "the topology has source patterns, and this broker does not seem to support them: name the source topics"
+			break
+		}
 		remedy = "compare the members' topologies: an old broker refuses what differs from the group's"
 	case kerr.GroupMaxSizeReached:
 		remedy = "run fewer members, or raise group.streams.max.size"
@@ -158,14 +173,12 @@ func (m *Member) codeProblem(code *kerr.Error, text string) *Error {
 
 // HeartbeatFailed says that a heartbeat has no answer.
 func (m *Member) HeartbeatFailed(now time.Duration, id uint64, kind FailureKind, err error) {
+	m.now = now
 	switch id {
 	case 0:
 		return
 	case m.leaveID:
-		m.leaveFinished()
-		if kind == Disconnected {
-			m.forgetCoordinator("connection lost")
-		}
+		m.leaveFailed(now, kind, err)
 		return
 	case m.inFlight:
 		m.inFlight = 0
@@ -175,6 +188,7 @@ func (m *Member) HeartbeatFailed(now time.Duration, id uint64, kind FailureKind,
 	m.known = true // the heartbeat may have arrived
 	wait := m.failed(now)
 	m.lastErr = err
+	m.warnUnreachable(now, err)
 	switch kind {
 	case Disconnected:
 		m.forgetCoordinator("connection lost")
@@ -201,7 +215,7 @@ func (m *Member) fenced() {
 		m.to(Fenced)
 	case m.state == PrepareLeaving, m.state == Leaving:
 		m.setEpoch(m.leaveEpoch())
-		m.current = none
+		m.forget()
 		m.leaveFinished()
 		m.to(Unsubscribed)
 	default: // the answer to a leave, or too late

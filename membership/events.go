@@ -33,6 +33,19 @@ func (s State) String() string {
 	return "UNKNOWN"
 }
 
+// String is the name of a callback, for example "tasks revoked".
+func (k CallbackKind) String() string {
+	switch k {
+	case TasksRevoked:
+		return "tasks revoked"
+	case TasksAssigned:
+		return "tasks assigned"
+	case TasksLost:
+		return "tasks lost"
+	}
+	return "unknown"
+}
+
 // Event says that something changed on the member's side and why. It is one of
 // the types below.
 type Event interface{ memberEvent() }
@@ -77,6 +90,35 @@ type (
 	CoordinatorLost struct{ Reason string }
 	// CoordinatorKnown is a coordinator that was found.
 	CoordinatorKnown struct{ Version int16 }
+	// LookUpFailed is a look-up of the coordinator that brought nothing.
+	LookUpFailed struct {
+		Err   error
+		Retry time.Duration
+	}
+	// Unreachable says, once a minute at most, that the member has had no good answer
+	// for so long. It goes on trying.
+	Unreachable struct {
+		For time.Duration
+		Err error // the latest failure
+	}
+	// FeaturesLeftOut is what the member does not tell a coordinator of an old
+	// version. Without features: it tells everything again.
+	FeaturesLeftOut struct {
+		Version  int16
+		Features []string
+	}
+	// RolesOverlap is an assignment with tasks in several roles: copies of active
+	// tasks are ignored, and tasks that are standby and warm-up are run once.
+	RolesOverlap struct{ Ignored, Merged []topology.TaskID }
+	// SourcesResolved is a change of the topics that source patterns stand for.
+	SourcesResolved struct{ Topics map[string][]string }
+	// DescriptionSent is a description of the topology that was sent, with the
+	// error if it was not taken. Retry is 0 if it is not sent again unless the
+	// coordinator asks.
+	DescriptionSent struct {
+		Err   error
+		Retry time.Duration
+	}
 	// PollTimerExpired is an application that did not poll in time.
 	PollTimerExpired struct{ Limit time.Duration }
 	// GroupSettings are the intervals that the coordinator asked for.
@@ -95,5 +137,11 @@ func (HeartbeatRejected) memberEvent() {}
 func (HeartbeatLost) memberEvent()     {}
 func (CoordinatorLost) memberEvent()   {}
 func (CoordinatorKnown) memberEvent()  {}
+func (LookUpFailed) memberEvent()      {}
+func (Unreachable) memberEvent()       {}
+func (FeaturesLeftOut) memberEvent()   {}
+func (RolesOverlap) memberEvent()      {}
+func (SourcesResolved) memberEvent()   {}
+func (DescriptionSent) memberEvent()   {}
 func (PollTimerExpired) memberEvent()  {}
 func (GroupSettings) memberEvent()     {}

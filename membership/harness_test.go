@@ -47,6 +47,8 @@ type harness struct {
 	manual  bool // the test answers look-ups
 
 	finds     int
+	pushes    []*kmsg.StreamsGroupTopologyDescriptionUpdateRequest
+	sources   []map[string][]string
 	sent      []sentHeartbeat
 	open      []sentHeartbeat // not answered yet
 	callbacks []Callback      // not confirmed yet
@@ -87,6 +89,12 @@ func (h *harness) step() {
 		s := sentHeartbeat{fx.HeartbeatID, fx.Heartbeat}
 		h.sent = append(h.sent, s)
 		h.open = append(h.open, s)
+	}
+	if fx.Description != nil {
+		h.pushes = append(h.pushes, fx.Description)
+	}
+	if fx.Sources != nil {
+		h.sources = append(h.sources, fx.Sources)
 	}
 	h.callbacks = append(h.callbacks, fx.Callbacks...)
 	h.ran = append(h.ran, fx.Callbacks...)
@@ -233,7 +241,9 @@ func stable(t testing.TB, a roles, change ...func(*Config)) *harness {
 }
 
 // clear forgets what was recorded so far.
-func (h *harness) clear() { h.sent, h.ran, h.errs, h.events, h.finds = nil, nil, nil, nil, 0 }
+func (h *harness) clear() {
+	h.sent, h.ran, h.errs, h.events, h.finds, h.pushes, h.sources = nil, nil, nil, nil, 0, nil, nil
+}
 
 // in brings a member with active task 0_0 into a state.
 func in(t testing.TB, s State, change ...func(*Config)) *harness {

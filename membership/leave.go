@@ -50,6 +50,95 @@ func (m *Member) startLeaving() {
 	m.forget()
 	m.setEpoch(m.leaveEpoch())
 	m.to(Leaving)
+	m.sayGoodbye()
+}
+
+// goodbye is a leave that has to be sent.
+type goodbye struct {
+	wanted   bool
+	attempts int
+	at, till time.Duration
+}
+
+// sayGoodbye begins to tell the coordinator that the member leaves.
+func (m *Member) sayGoodbye() {
+	m.leavePending = true
+	m.goodbye = goodbye{wanted: true, at: m.now, till: m.now + m.cfg.LeaveTimeout}
+}
+
+// leaveStep sends the leave, or gives it up: because the member is to remain in the
+// group, or because there is no coordinator and no time left.
+func (m *Member) leaveStep(now time.Duration, fx *Effects) {
+	g := &m.goodbye
+	switch {
+	case m.skipsLeave(), now >= g.till && (!m.coordinator || g.attempts > 0):
+		m.leaveFinished()
+	case m.coordinator && now >= g.at:
+		fx.Heartbeat, fx.HeartbeatID = m.buildLeave(now), m.nextID()
+		m.leaveID = fx.HeartbeatID
+		g.wanted = false
+		g.attempts++
+	default:
+		return
+	}
+	if m.state == Leaving {
+		m.clearBackoff() // an answer to what the leave overtook says nothing about the next membership
+		m.to(Unsubscribed)
+	}
+}
+
+// next is when leaveStep has something to do.
+func (g *goodbye) next(m *Member) time.Duration {
+	switch {
+	case m.skipsLeave():
+		return 0
+	case m.coordinator:
+		return g.at
+	}
+	return g.till
+}
+
+func (m *Member) buildLeave(now time.Duration) *kmsg.StreamsGroupHeartbeatRequest {
+	epoch := m.epoch
+	m.epoch = m.leaveEpoch()
+	req := m.build(now)
+	m.epoch, m.known, m.sentAt = epoch, false, now
+	return req
+}
+
+// leaveLost plans to repeat a leave that the coordinator does not know of. One that
+// it has acted upon already does no harm: it is not known any more.
+func (m *Member) leaveLost(now, wait time.Duration) {
+	if now+wait >= m.goodbye.till {
+		m.leaveFinished()
+		return
+	}
+	m.leaveID = 0
+	m.goodbye.wanted, m.goodbye.at = true, now+wait
+}
+
+// LastLeave is for a driver that has to stop before the leave is over: it returns
+// the leave to be sent without waiting for an answer, or nil if there is nothing to
+// tell. The membership has ended then.
+func (m *Member) LastLeave(now time.Duration) *kmsg.StreamsGroupHeartbeatRequest {
+	m.now = now
+	leaving := m.state == PrepareLeaving || m.state == Leaving || m.goodbye.wanted || m.fatalLeave
+	if !leaving {
+		return nil
+	}
+	var req *kmsg.StreamsGroupHeartbeatRequest
+	if m.coordinator && !m.skipsLeave() {
+		req = m.buildLeave(now)
+	}
+	m.fatalLeave = false
+	m.leaveFinished()
+	m.clearBackoff()
+	m.forget()
+	if m.state != Fatal {
+		m.setEpoch(m.leaveEpoch())
+		m.to(Unsubscribed)
+	}
+	return req
 }
 
 // forget drops what the member was assigned.
@@ -70,26 +159,49 @@ func (m *Member) skipsLeave() bool {
 	return m.leaveMode == RemainInGroup && m.cfg.InstanceID == ""
 }
 
-// leaveFinished completes a pending leave, whatever its outcome: it is not
-// repeated.
+// leaveFinished completes a pending leave, whatever its outcome.
 func (m *Member) leaveFinished() {
 	m.leavePending = false
 	m.leaveID = 0
+	m.goodbye.wanted = false
 }
 
-// leaveAnswered handles the answer to a leave. Any answer ends it, an error too:
-// GROUP_ID_NOT_FOUND, for example, says that there is nothing left to leave.
-func (m *Member) leaveAnswered(resp *kmsg.StreamsGroupHeartbeatResponse) {
-	m.leaveFinished()
-	m.known = false
+// leaveAnswered handles the answer to a leave. An error ends it, too:
+// GROUP_ID_NOT_FOUND, for example, says that there is nothing left to leave. But a
+// coordinator that has moved, or is loading, has not taken note of it.
+func (m *Member) leaveAnswered(now time.Duration, resp *kmsg.StreamsGroupHeartbeatResponse) {
 	if resp.ErrorCode == 0 {
+		m.leaveFinished()
 		return
 	}
 	code := kerr.TypedErrorForCode(resp.ErrorCode)
-	if code == kerr.NotCoordinator || code == kerr.CoordinatorNotAvailable {
+	var wait time.Duration
+	switch code {
+	case kerr.NotCoordinator, kerr.CoordinatorNotAvailable:
 		m.forgetCoordinator(code.Message)
+		m.leaveLost(now, 0)
+	case kerr.CoordinatorLoadInProgress:
+		wait = m.backoff(m.goodbye.attempts - 1)
+		m.leaveLost(now, wait)
+	default:
+		m.leaveFinished()
 	}
-	m.event(HeartbeatRejected{Code: resp.ErrorCode, Message: code.Message + ": " + messageOf(resp), Epoch: m.epoch})
+	m.event(HeartbeatRejected{Code: resp.ErrorCode, Message: code.Message + ": " + messageOf(resp), Epoch: m.leaveEpoch(), Retry: wait})
+}
+
+// leaveFailed handles a leave without an answer.
+func (m *Member) leaveFailed(now time.Duration, kind FailureKind, err error) {
+	m.lastErr = err
+	wait := m.backoff(m.goodbye.attempts - 1)
+	switch kind {
+	case Disconnected:
+		m.forgetCoordinator("connection lost")
+		m.leaveLost(now, wait)
+	case TimedOut:
+		m.leaveLost(now, wait)
+	default:
+		m.leaveFinished()
+	}
 }
 
 // LeaveDone is whether the member is out of the group, no leave is under way, and
@@ -107,12 +219,11 @@ func (m *Member) goStale(now time.Duration, fx *Effects) {
 	m.to(PrepareLeaving)
 	m.setEpoch(m.leaveEpoch())
 	m.to(Leaving)
-	fx.Heartbeat, fx.HeartbeatID = m.build(now), m.nextID()
+	fx.Heartbeat, fx.HeartbeatID = m.buildLeave(now), m.nextID()
 	m.to(Stale)
 	m.clearBackoff()
 	m.forgetSent()
 	m.forget()
-	m.known = false
 	m.staleDone, m.polledStale = false, false
 	m.ask(lostStale, nil, Callback{Kind: TasksLost, Active: lost})
 }

@@ -31,8 +31,26 @@ type Config struct {
 	PollGuard bool
 	// RetryBackoff and RetryBackoffMax bound the exponential back-off.
 	RetryBackoff, RetryBackoffMax time.Duration
-	// Jitter returns numbers in [0, 1). Nil means no jitter.
+	// Jitter returns numbers in [0, 1) that vary the back-off by 20 %. Nil means no
+	// jitter.
 	Jitter func() float64
+	// LeaveTimeout is how long a leave may take once the application has given up
+	// its tasks: as long as that the member waits for a coordinator that is not
+	// known, and repeats a leave that did not arrive. 0 means a single attempt, as
+	// Kafka's client has it.
+	LeaveTimeout time.Duration
+	// Description is sent when the coordinator asks for it (KIP-1331). Nil: never.
+	// It is not copied.
+	Description *kmsg.TopologyDescription
+	// FailOnStatus makes the member leave and end with a [*StatusError] where the
+	// threads of Kafka Streams die: when the topics are partitioned wrongly, when
+	// source topics have been missing for too long, and when the application is to
+	// shut down. Without it statuses are only told.
+	FailOnStatus bool
+	// MissingTopicsPatience is for how long source topics may be missing before
+	// FailOnStatus counts. 0 means twice the heartbeat interval, as Kafka Streams has
+	// it; less than 0, for ever.
+	MissingTopicsPatience time.Duration
 }
 
 // Endpoint is where this process answers interactive queries.
@@ -118,14 +136,18 @@ type Callback struct {
 // The driver's duties, in this order:
 //
 //  1. FindCoordinator: look the coordinator up (one look-up at a time) and
-//     answer with CoordinatorFound or CoordinatorFailed;
+//     answer with CoordinatorFound, CoordinatorFailed or CoordinatorUnsupported;
 //  2. Heartbeat: send it once to the coordinator, without any retry, and answer
 //     with HeartbeatAnswered or HeartbeatFailed. A leave heartbeat may be given
 //     out while another one is unanswered: the driver then sends it on the
 //     connection of the first, or abandons the first and ignores its answer;
-//  3. Callbacks: run them in order and answer each with CallbackDone;
-//  4. Err: report it to the application. After a fatal one nothing is sent;
-//  5. Events: render them where somebody listens.
+//  3. Description: send it once to the coordinator, without any retry, and answer
+//     with DescriptionAnswered or DescriptionFailed. It may overlap with heartbeats;
+//  4. Sources: read these topics from now on. Tasks that run stay as they are;
+//  5. Callbacks: run them in order and answer each with CallbackDone;
+//  6. Errs: report them to the application. After a fatal one nothing is sent but
+//     a leave: carry on until LeaveDone;
+//  7. Events: render them where somebody listens.
 //
 // Then call Step again after each input and at NextDeadline.
 type Effects struct {
@@ -133,7 +155,12 @@ type Effects struct {
 	Heartbeat       *kmsg.StreamsGroupHeartbeatRequest
 	// HeartbeatID pairs the heartbeat with its answer.
 	HeartbeatID uint64
-	Callbacks   []Callback
+	Description *kmsg.StreamsGroupTopologyDescriptionUpdateRequest
+	// Sources is not nil when the topics that source patterns stand for are not
+	// those of before. It maps subtopologies with patterns to what the patterns
+	// match; [Member.Sources] has them, together with the topics that are named.
+	Sources   map[string][]string
+	Callbacks []Callback
 	// Errs are for the application; fatal ones end the membership.
 	Errs   []error
 	Events []Event
@@ -152,6 +179,8 @@ type memberState struct {
 	// known is whether the coordinator has this member in the group as far as we
 	// can tell: then a fatal error is followed by a leave.
 	known bool
+	// unauthorized is whether the application knows that a topic is denied to us.
+	unauthorized bool
 
 	wantJoin bool
 	shutdown bool
@@ -159,6 +188,7 @@ type memberState struct {
 	leaveMode    LeaveMode
 	leavePending bool
 	fatalLeave   bool // a failed member still says goodbye
+	goodbye      goodbye
 
 	// What the coordinator wants, what was reconciled last, and what the
 	// application has confirmed.
@@ -173,18 +203,23 @@ type memberState struct {
 	finding      bool
 	findAttempts int
 	findAt       time.Duration
-	discoveryErr *kerr.Error // reported already
-	version      int16
+	discoveryErr *kerr.Error   // reported already
+	version      int16         // -1: no coordinator was found so far
+	heardAt      time.Duration // the last good answer, or the beginning of the membership
+	warnedAt     time.Duration // of Unreachable
 
 	// Heartbeats.
 	lastID      uint64
 	inFlight    uint64
 	leaveID     uint64
 	interval    time.Duration
+	sentAt      time.Duration // the last heartbeat, -1 before the first
 	dueAt       time.Duration
 	attempts    int
 	backoffTill time.Duration
 	rejoinAt    time.Duration
+	rejoins     int // joins since a heartbeat as a member was answered well
+	bounced     int // coordinators in a row that were none
 	pollAt      time.Duration
 
 	// Delta memory: what the coordinator knows already.
@@ -199,6 +234,11 @@ type memberState struct {
 	endpointEpoch   int32
 	endpoints       map[Endpoint]EndpointPartitions
 	statuses        []Status
+	missing         countdown
+	push            push
+	patterns        bool // the topology has source patterns
+	resolved        *topology.Resolution
+	newSources      map[string][]string
 	lastErr         error
 	events          []Event
 	errs            []error
@@ -215,8 +255,8 @@ func New(cfg Config) (*Member, error) {
 	m := &Member{memberState{
 		cfg: cfg, target: none, current: none, confirmed: assignment{},
 		calls: map[uint64]call{}, endpointEpoch: -1, reportedAt: -1, recoveryLag: -1, offsetInterval: -1,
+		sentAt: -1, version: -1, settings: GroupSettings{-1, -1, -1}, patterns: hasPatterns(cfg.Topology),
 	}}
-	m.settings = GroupSettings{-1, -1, -1}
 	return m, nil
 }
 
@@ -233,6 +273,8 @@ func (c *Config) check() error {
 		return bad("Topology", "", "the member needs a topology")
 	case c.MaxPollInterval < time.Millisecond || c.MaxPollInterval.Milliseconds() > math.MaxInt32:
 		return bad("MaxPollInterval", c.MaxPollInterval.String(), "want at least a millisecond and at most 24 days")
+	case c.LeaveTimeout < 0:
+		return bad("LeaveTimeout", c.LeaveTimeout.String(), "want 0 or more")
 	case c.RetryBackoff <= 0 || c.RetryBackoffMax <= 0:
 		return bad("RetryBackoff", c.RetryBackoff.String()+", "+c.RetryBackoffMax.String(), "want times above 0")
 	}
@@ -272,6 +314,14 @@ func (m *Member) RequestShutdown() { m.shutdown = true }
 // ForceHeartbeat makes a heartbeat due now, for tests.
 func (m *Member) ForceHeartbeat() { m.dueAt = -1 }
 
+// Suspect says that another answer of the coordinator, such as that to a commit,
+// denies the membership. A heartbeat goes out at once and its answer decides: the
+// coordinator may know better by now. Calling it often does no harm.
+func (m *Member) Suspect(now time.Duration) {
+	m.now = now
+	m.dueAt = min(m.dueAt, max(now, m.sentAt+m.backoff(0)))
+}
+
 // Step runs one pass: it appends to fx, after emptying it, what is to be done
 // now. A pass without anything to do does not allocate.
 func (m *Member) Step(now time.Duration, fx *Effects) {
@@ -281,15 +331,25 @@ func (m *Member) Step(now time.Duration, fx *Effects) {
 		m.wantJoin = false
 		m.join()
 	}
+	if len(m.statuses) > 0 && m.cfg.FailOnStatus {
+		m.actOnStatuses(now)
+	}
 	m.discover(now, fx)
 	m.heartbeatStep(now, fx)
+	if m.push.wanted {
+		m.pushStep(now, fx)
+	}
 	if m.state == Reconciling && m.running == nil && !m.target.same(m.current) {
 		m.startPass()
 	}
-	if len(m.queuedCallbacks)+len(m.errs)+len(m.events) > 0 {
-		fx.Callbacks, fx.Errs, fx.Events = m.queuedCallbacks, m.errs, m.events
-		m.queuedCallbacks, m.errs, m.events = nil, nil, nil
+	if m.somethingToTell() {
+		fx.Callbacks, fx.Errs, fx.Events, fx.Sources = m.queuedCallbacks, m.errs, m.events, m.newSources
+		m.queuedCallbacks, m.errs, m.events, m.newSources = nil, nil, nil, nil
 	}
+}
+
+func (m *Member) somethingToTell() bool {
+	return len(m.queuedCallbacks)+len(m.errs)+len(m.events) > 0 || m.newSources != nil
 }
 
 // mayJoin is whether a join that was asked for can begin: the former membership
@@ -303,6 +363,9 @@ func (m *Member) join() {
 	m.setEpoch(0)
 	m.current, m.target = none, none
 	m.leaveMode = LeaveDefault
+	m.heardAt, m.warnedAt = m.now, m.now
+	m.push = push{running: m.push.running} // the coordinator asks again
+	m.clearStatuses()
 	m.to(Joining)
 	m.checkVersion()
 }

@@ -3,6 +3,7 @@ package membership
 import (
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -30,14 +31,20 @@ func (m *Member) buildOffsets(now time.Duration, req *kmsg.StreamsGroupHeartbeat
 	if !due {
 		return
 	}
-	if m.sentOffsets == nil || !maps.Equal(m.sentOffsets, m.offsets) {
+	if m.sentOffsets == nil || !sameOffsets(m.sentOffsets, m.offsets) {
 		req.TaskOffsets = offsetsToWire(m.offsets)
 		m.sentOffsets, m.reportedAt = known(m.offsets), now
 	}
-	if m.sentEnds == nil || !maps.Equal(m.sentEnds, m.ends) {
+	if m.sentEnds == nil || !sameOffsets(m.sentEnds, m.ends) {
 		req.TaskEndOffsets = offsetsToWire(m.ends)
 		m.sentEnds, m.reportedAt = known(m.ends), now
 	}
+}
+
+// sameOffsets compares the contents, unless it is one and the same map: nobody
+// changes what was handed over.
+func sameOffsets(a, b map[topology.TaskID]int64) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer() || maps.Equal(a, b)
 }
 
 // known tells "nothing was sent" (nil) from "an empty list was sent".

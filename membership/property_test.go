@@ -20,12 +20,17 @@ type world struct {
 	m   *Member
 	now time.Duration
 
+	epoch     int32 // as told
+	granted   int32 // the greatest that was given out
 	finding   bool
 	ordinary  []sentHeartbeat // unanswered, and not given up for a leave
 	abandoned []sentHeartbeat
 	leaves    []sentHeartbeat
 	callbacks []Callback
 
+	pushing   bool
+	retired   bool              // the last leave was taken: nothing more is sent
+	requests  []time.Duration   // when something was sent or looked up
 	runs      []topology.TaskID // the active tasks that the application runs
 	confirmed roles
 	told      *roles // what the coordinator was told since the join or the last failure
@@ -51,22 +56,58 @@ func (w *world) take(fx *Effects) {
 	if fx.FindCoordinator {
 		require.False(w, w.finding, "one look-up at a time")
 		w.finding = true
+		w.requests = append(w.requests, w.now)
 	}
 	if req := fx.Heartbeat; req != nil {
+		w.requests = append(w.requests, w.now)
 		w.heartbeat(sentHeartbeat{fx.HeartbeatID, req})
+	}
+	if req := fx.Description; req != nil {
+		require.False(w, w.pushing, "one description at a time")
+		require.Contains(w, []State{Reconciling, Acknowledging, StateStable, Joining}, w.m.State())
+		w.pushing = true
+		w.requests = append(w.requests, w.now)
 	}
 	for _, err := range fx.Errs {
 		require.NotContains(w, err.Error(), "internal error", "a forbidden transition")
 	}
 	for _, e := range fx.Events {
-		if s, ok := e.(StateChanged); ok {
-			require.Contains(w, permitted[s.To], s.From)
+		switch e := e.(type) {
+		case StateChanged:
+			require.Contains(w, permitted[e.To], e.From)
+		case EpochChanged:
+			w.epochChanged(e)
 		}
 	}
 	w.callbacks = append(w.callbacks, fx.Callbacks...)
 }
 
+// epochChanged checks that epochs are told without a gap. The coordinator of this
+// world gives out greater ones only, as a sane one does.
+func (w *world) epochChanged(e EpochChanged) {
+	require.Equal(w, w.epoch, e.From)
+	require.NotEqual(w, e.From, e.To)
+	if e.From > 0 && e.To > 0 {
+		require.Greater(w, e.To, e.From, "epochs grow within a membership")
+	}
+	w.epoch = e.To
+}
+
+// requireNoBusyLoop is that all requests of any minute are few: at the very most one
+// heartbeat and one look-up in the time of the shortest back-off, and the leaves
+// that the test itself asked for.
+func (w *world) requireNoBusyLoop(inputs int) {
+	from := 0
+	for i, at := range w.requests {
+		for w.requests[from] < at-time.Minute {
+			from++
+		}
+		require.LessOrEqual(w, i-from+1, 2*int(time.Minute/backoff)+2*inputs, "requests in the minute before %v", at)
+	}
+}
+
 func (w *world) heartbeat(s sentHeartbeat) {
+	require.False(w, w.retired, "nothing is sent after the last leave")
 	got, carries := reported(w, s.req)
 	if s.req.MemberEpoch < 0 {
 		require.Nil(w, s.req.Topology)
@@ -83,8 +124,31 @@ func (w *world) heartbeat(s sentHeartbeat) {
 		require.Equal(w, roles{}, got)
 		w.told = nil
 	case carries:
-		require.Equal(w, w.confirmed, got, "what is reported is what was confirmed")
-		w.told, w.toldReady = &got, w.ready
+		var starting []topology.TaskID
+		for _, cb := range w.callbacks {
+			if cb.Kind == TasksAssigned {
+				starting = append(starting, cb.Active...)
+			}
+		}
+		must := slices.Concat(w.confirmed.active, starting)
+		for _, task := range must {
+			require.Contains(w, got.active, task, "what is confirmed or being started is reported")
+		}
+		may := slices.Concat(must, w.m.target.active)
+		if w.m.running != nil {
+			may = append(may, w.m.running.goal.active...)
+		}
+		for _, task := range got.active {
+			require.Contains(w, may, task, "nothing else is")
+		}
+		require.Equal(w, minus(w.confirmed.standby, got.active), got.standby)
+		if s.req.Version > 0 {
+			require.Equal(w, minus(w.confirmed.warmup, got.active), got.warmup)
+		} else {
+			require.Empty(w, got.warmup)
+		}
+		told := w.confirmed
+		w.told, w.toldReady = &told, w.ready
 	default:
 		require.NotNil(w, w.told, "the coordinator does not know the tasks")
 		require.Equal(w, w.confirmed, *w.told)
@@ -126,7 +190,7 @@ var propertyTasks = rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) topolog
 	return topology.TaskID{Subtopology: rapid.SampledFrom([]string{"0", "1"}).Draw(t, "subtopology"), Partition: rapid.Int32Range(0, 3).Draw(t, "partition")}
 }), 0, 4, func(t topology.TaskID) topology.TaskID { return t })
 
-func drawResponse(t *rapid.T, req *kmsg.StreamsGroupHeartbeatRequest) *kmsg.StreamsGroupHeartbeatResponse {
+func (w *world) drawResponse(t *rapid.T, req *kmsg.StreamsGroupHeartbeatRequest) *kmsg.StreamsGroupHeartbeatResponse {
 	resp := kmsg.NewPtrStreamsGroupHeartbeatResponse()
 	resp.Version = req.Version
 	resp.Status = []kmsg.StreamsGroupHeartbeatResponseStatus{}
@@ -135,15 +199,23 @@ func drawResponse(t *rapid.T, req *kmsg.StreamsGroupHeartbeatRequest) *kmsg.Stre
 		resp.ErrorCode = rapid.SampledFrom([]int16{14, 15, 16, 25, 110, 25, 110, 69, 29, 42, -1}).Draw(t, "code")
 		return resp
 	}
-	resp.MemberEpoch = rapid.Int32Range(1, 9).Draw(t, "epoch")
-	if req.MemberEpoch < 0 {
+	switch {
+	case req.MemberEpoch < 0:
 		resp.MemberEpoch = req.MemberEpoch
+	case w.granted == 0 || rapid.IntRange(0, 3).Draw(t, "another epoch") == 0:
+		w.granted++
+		fallthrough
+	default:
+		resp.MemberEpoch = w.granted
+	}
+	resp.TopologyDescriptionRequired = rapid.IntRange(0, 9).Draw(t, "description required") == 0
+	resp.AcceptableRecoveryLag = rapid.SampledFrom([]int64{-1, 0, 100}).Draw(t, "recovery lag")
+	if rapid.IntRange(0, 5).Draw(t, "resolution") == 0 {
+		resolution(matching(rapid.SampledFrom([]string{"late-a", "late-b"}).Draw(t, "topic")))(resp)
 	}
 	resp.HeartbeatIntervalMillis = rapid.SampledFrom([]int32{5000, 5000, 1000, 0, -1}).Draw(t, "interval")
-	if rapid.Bool().Draw(t, "not ready") {
-		s := kmsg.NewStreamsGroupHeartbeatResponseStatus()
-		s.StatusCode = 5
-		resp.Status = append(resp.Status, s)
+	if rapid.IntRange(0, 2).Draw(t, "with a status") == 0 {
+		status(rapid.SampledFrom([]int8{5, 5, 5, 3, 1, 1, 0, 6, 99, 2, 4}).Draw(t, "status"))(resp)
 	}
 	if kind < 4 || req.MemberEpoch == 0 {
 		sorted := func(name string) []topology.TaskID {
@@ -158,11 +230,17 @@ func drawResponse(t *rapid.T, req *kmsg.StreamsGroupHeartbeatRequest) *kmsg.Stre
 
 func TestInvariants(t *testing.T) {
 	t.Parallel()
-	topo := shopTopology(t)
+	plain, withPattern := shopTopology(t), patternTopology(t)
 	rapid.Check(t, func(t *rapid.T) {
+		topo := plain
+		if rapid.Bool().Draw(t, "source patterns") {
+			topo = withPattern
+		}
 		cfg := Config{
 			Group: "shop", MemberID: "m1", Topology: topo, MaxPollInterval: pollLimit, RetryBackoff: backoff, RetryBackoffMax: backoffMax,
-			PollGuard: rapid.Bool().Draw(t, "poll guard"),
+			PollGuard: rapid.Bool().Draw(t, "poll guard"), Description: topo.Description(),
+			FailOnStatus: rapid.Bool().Draw(t, "fail on status"),
+			LeaveTimeout: time.Duration(rapid.SampledFrom([]int{0, 3}).Draw(t, "leave timeout")) * time.Second,
 		}
 		if rapid.Bool().Draw(t, "static") {
 			cfg.InstanceID = "i"
@@ -186,15 +264,16 @@ func TestInvariants(t *testing.T) {
 				}
 				return
 			}
-			resp := drawResponse(t, s.req)
+			resp := w.drawResponse(t, s.req)
 			m.HeartbeatAnswered(w.now, s.id, resp)
 			if counts && resp.ErrorCode != 0 {
 				w.told = nil
 			}
 		}
 		m.Join(0)
-		for range rapid.IntRange(1, 120).Draw(t, "steps") {
-			switch rapid.IntRange(0, 14).Draw(t, "input") {
+		steps := rapid.IntRange(1, 120).Draw(t, "steps")
+		for range steps {
+			switch rapid.IntRange(0, 17).Draw(t, "input") {
 			case 0, 1, 2, 3:
 				answer(&w.ordinary, "which")
 			case 4, 5, 6, 7:
@@ -210,11 +289,26 @@ func TestInvariants(t *testing.T) {
 			case 10:
 				m.Leave(w.now, rapid.SampledFrom([]LeaveMode{LeaveDefault, LeaveGroup, RemainInGroup}).Draw(t, "mode"))
 			case 11:
-				if m.State() != Fatal {
+				if m.State() != Fatal && !w.retired {
 					m.Join(w.now)
 				}
 			case 12:
 				m.Poll(w.now)
+			case 13:
+				m.Suspect(w.now)
+			case 14:
+				w.answerDescription()
+			case 15:
+				n := int64(rapid.IntRange(0, 3).Draw(t, "offset"))
+				m.SetTaskOffsets(map[topology.TaskID]int64{{Subtopology: "0"}: n}, map[topology.TaskID]int64{{Subtopology: "0"}: 3})
+			case 16:
+				if rapid.IntRange(0, 9).Draw(t, "the driver has to stop") > 0 {
+					continue
+				}
+				if m.Leave(w.now, LeaveDefault); m.State() == PrepareLeaving || m.State() == Leaving {
+					m.LastLeave(w.now)
+					w.retired = true
+				}
 			default:
 				w.now += time.Duration(rapid.IntRange(1, 6000).Draw(t, "ms")) * time.Millisecond
 			}
@@ -223,10 +317,17 @@ func TestInvariants(t *testing.T) {
 				if rapid.IntRange(0, 4).Draw(t, "look-up fails") == 0 {
 					m.CoordinatorFailed(w.now, errors.New("no coordinator"))
 				} else {
-					m.CoordinatorFound(w.now, 1)
+					version := int16(1)
+					if rapid.IntRange(0, 5).Draw(t, "old broker") == 0 {
+						version = 0
+					}
+					if version != m.version {
+						w.told = nil
+					}
+					m.CoordinatorFound(w.now, version)
 				}
 			}
-			if m.State() == Stale || m.State() == Fatal {
+			if s := m.State(); s == Stale || s == Fatal || s == Unsubscribed {
 				w.abandoned = append(w.abandoned, w.ordinary...)
 				w.ordinary = nil
 			}
@@ -235,8 +336,27 @@ func TestInvariants(t *testing.T) {
 				require.Empty(t, w.runs, "a member that has left runs nothing")
 				require.Empty(t, w.callbacks)
 			}
+			if got, ok := m.Epoch(); ok {
+				require.Positive(t, got)
+			}
 		}
+		w.requireNoBusyLoop(steps)
 	})
+}
+
+func (w *world) answerDescription() {
+	if !w.pushing {
+		return
+	}
+	w.pushing = false
+	code := rapid.SampledFrom([]int16{0, 0, 14, 15, 16, 25, 42, -1}).Draw(w.T, "description")
+	if code < 0 {
+		w.m.DescriptionFailed(w.now, Disconnected, errors.New("lost"))
+		return
+	}
+	resp := kmsg.NewPtrStreamsGroupTopologyDescriptionUpdateResponse()
+	resp.ErrorCode = code
+	w.m.DescriptionAnswered(w.now, resp)
 }
 
 // TestHeartbeatsAreBounded lets a coordinator that always behaves in the same way
@@ -266,7 +386,7 @@ func TestHeartbeatsAreBounded(t *testing.T) {
 			}
 			if fx.Heartbeat != nil {
 				sent++
-				require.Less(t, sent, 2*600+10, "at %v", now)
+				require.Less(t, sent, 600+10, "at %v", now)
 				resp := kmsg.NewPtrStreamsGroupHeartbeatResponse()
 				joining := fx.Heartbeat.MemberEpoch == 0
 				switch {

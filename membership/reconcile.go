@@ -90,6 +90,9 @@ func (m *Member) CallbackDone(now time.Duration, id uint64, err error) {
 	}
 	// Whatever the outcome, the tasks are gone and the member goes on.
 	m.confirmed = assignment{}
+	if m.state == Fatal {
+		m.forget()
+	}
 	if err != nil {
 		m.report(m.callbackError(c.cb, err))
 	}
@@ -130,8 +133,7 @@ func (m *Member) passReturned(c call, err error) {
 }
 
 func (m *Member) callbackError(cb Callback, err error) error {
-	name := map[CallbackKind]string{TasksRevoked: "tasks revoked", TasksAssigned: "tasks assigned", TasksLost: "tasks lost"}[cb.Kind]
-	return m.problem(err, "the callback \""+name+"\" failed", "mend the application: after a failed callback nobody knows what it runs")
+	return m.problem(err, "the callback \""+cb.Kind.String()+"\" failed", "mend the application: after a failed callback nobody knows what it runs")
 }
 
 // take stores what the coordinator sent as the target.
@@ -143,6 +145,9 @@ func (m *Member) take(a assignment) {
 		a.counter = m.target.counter + 1
 		m.target = a
 		m.event(TargetReceived{Active: a.active, Standby: a.standby, Warmup: a.warmup, Ready: a.ready, Revoke: minus(m.current.active, a.active)})
+		if o := a.overlaps(); len(o.Ignored)+len(o.Merged) > 0 {
+			m.event(o)
+		}
 	}
 	if m.target.same(m.current) {
 		if m.state == Joining || m.state == Reconciling && m.running == nil {

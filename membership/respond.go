@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +14,7 @@ func (m *Member) HeartbeatAnswered(now time.Duration, id uint64, resp *kmsg.Stre
 	switch id {
 	case 0:
 	case m.leaveID:
-		m.leaveAnswered(resp)
+		m.leaveAnswered(now, resp)
 	case m.inFlight:
 		m.inFlight = 0
 		if resp.ErrorCode != 0 {
@@ -33,10 +32,11 @@ func (m *Member) accepted(now time.Duration, resp *kmsg.StreamsGroupHeartbeatRes
 	if resp.MemberEpoch < 0 || !m.state.inGroup() || m.state == Leaving {
 		return // the answer to something that was overtaken
 	}
-	if interval := time.Duration(resp.HeartbeatIntervalMillis) * time.Millisecond; interval != m.interval {
-		m.interval = interval
-		m.dueAt = now + interval
+	m.heardAt, m.warnedAt, m.bounced, m.unauthorized = now, now, 0, false
+	if m.state != Joining {
+		m.rejoins = 0
 	}
+	m.takeInterval(now, time.Duration(resp.HeartbeatIntervalMillis)*time.Millisecond)
 	m.dueAt = max(m.dueAt, now+m.backoff(0)) // whatever the interval (TM-4)
 	m.endpointEpoch = resp.EndpointInformationEpoch
 	m.takeSettings(resp)
@@ -46,7 +46,29 @@ func (m *Member) accepted(now time.Duration, resp *kmsg.StreamsGroupHeartbeatRes
 	if resp.Status != nil {
 		m.takeStatuses(resp.Status)
 	}
+	if resp.TopologyDescriptionRequired && m.cfg.Description != nil {
+		m.push.wanted = true
+	}
+	if m.patterns && !m.takeResolution(resp) {
+		return
+	}
 	m.takeTasks(resp)
+}
+
+// fallbackInterval is Kafka's default, for a broker that never says a usable one.
+const fallbackInterval = 5 * time.Second
+
+// takeInterval keeps the last interval if the broker sends one that makes no sense.
+func (m *Member) takeInterval(now, interval time.Duration) {
+	if interval <= 0 {
+		if interval = m.interval; interval == 0 {
+			interval = fallbackInterval
+		}
+	}
+	if interval != m.interval {
+		m.interval = interval
+		m.dueAt = now + interval
+	}
 }
 
 func (m *Member) takeSettings(resp *kmsg.StreamsGroupHeartbeatResponse) {
@@ -63,34 +85,6 @@ func (m *Member) takeSettings(resp *kmsg.StreamsGroupHeartbeatResponse) {
 		m.settings = s
 		m.event(s)
 	}
-}
-
-func (m *Member) takeStatuses(in []kmsg.StreamsGroupHeartbeatResponseStatus) {
-	same := len(in) == len(m.statuses)
-	for i := 0; same && i < len(in); i++ {
-		same = in[i].StatusCode == m.statuses[i].Code && in[i].StatusDetail == m.statuses[i].Detail
-	}
-	if same {
-		return
-	}
-	m.statuses = nil
-	for _, s := range in {
-		m.statuses = append(m.statuses, Status{Code: s.StatusCode, Detail: strings.Clone(s.StatusDetail)})
-	}
-	m.event(StatusChanged{Statuses: slices.Clone(m.statuses)})
-}
-
-// ready is whether the group processes: it does unless topics are missing or
-// wrong (1, 2, 3) or the assignment is delayed (5). Codes that we do not know do
-// not hinder anybody, and no list is an empty one (ST-6).
-func ready(in []kmsg.StreamsGroupHeartbeatResponseStatus) bool {
-	for _, s := range in {
-		switch s.StatusCode {
-		case 1, 2, 3, 5:
-			return false
-		}
-	}
-	return true
 }
 
 func (m *Member) takeTasks(resp *kmsg.StreamsGroupHeartbeatResponse) {
@@ -124,6 +118,10 @@ func (m *Member) takeTasks(resp *kmsg.StreamsGroupHeartbeatResponse) {
 		a.active, a.standby, a.warmup = m.target.active, m.target.standby, m.target.warmup
 	} else {
 		a.active, a.standby, a.warmup = fromWire(resp.ActiveTasks), fromWire(resp.StandbyTasks), fromWire(resp.WarmupTasks)
+	}
+	if a.hasNegative() {
+		m.fail(m.problem(nil, "the coordinator assigned partitions below 0, which breaks the protocol", "check what the broker is"), true)
+		return
 	}
 	if unknown := m.unknownSubtopologies(a); len(unknown) > 0 {
 		m.fail(m.problem(nil, "the coordinator assigned tasks of subtopologies "+strings.Join(unknown, ", ")+", and this member's topology has only "+strings.Join(m.cfg.Topology.Subtopologies(), ", "),

@@ -11,31 +11,37 @@ import (
 // discover looks for the coordinator whenever it is needed and not known, one
 // look-up at a time (CO-1).
 func (m *Member) discover(now time.Duration, fx *Effects) {
-	if m.coordinator || m.finding || !m.state.inGroup() || m.state == Leaving || now < m.findAt {
+	if !m.needsCoordinator() || m.finding || now < m.findAt {
 		return
 	}
 	m.finding = true
 	fx.FindCoordinator = true
 }
 
+// needsCoordinator is whether a coordinator is missing: of a member, or of a leave
+// that has time left.
+func (m *Member) needsCoordinator() bool {
+	if m.coordinator {
+		return false
+	}
+	if m.goodbye.wanted {
+		return !m.skipsLeave() && m.now < m.goodbye.till
+	}
+	return m.state.inGroup() && m.state != Leaving
+}
+
 // CoordinatorFound answers FindCoordinator. version is the highest heartbeat
 // version that the coordinator and the client both know.
 func (m *Member) CoordinatorFound(now time.Duration, version int16) {
 	m.now = now
-	m.finding, m.coordinator, m.version = false, true, version
+	m.finding, m.coordinator = false, true
+	m.takeVersion(version)
 	m.findAttempts = 0
-	m.findAt = now + m.backoff(0) // a coordinator that is lost at once is not looked up in a tight loop (CO-2)
+	m.findAt = now + m.backoff(m.bounced) // a coordinator that is lost at once is not looked up in a tight loop (CO-2)
 	m.discoveryErr = nil
 	m.event(CoordinatorKnown{Version: version})
 	if m.state.inGroup() {
 		m.checkVersion()
-	}
-}
-
-// checkVersion ends a static membership that the coordinator cannot serve.
-func (m *Member) checkVersion() {
-	if m.coordinator && m.version == 0 && m.cfg.InstanceID != "" {
-		m.fail(m.problem(kerr.UnsupportedVersion, "the broker does not support static members: it speaks only version 0 of the protocol", "upgrade it to Kafka 4.4, or leave out the instance id"), false)
 	}
 }
 
@@ -45,9 +51,12 @@ func (m *Member) checkVersion() {
 func (m *Member) CoordinatorFailed(now time.Duration, err error) {
 	m.now = now
 	m.finding = false
-	m.findAt = now + m.backoff(m.findAttempts)
+	wait := m.backoff(m.findAttempts)
+	m.findAt = now + wait
 	m.findAttempts++
 	m.lastErr = err
+	m.event(LookUpFailed{Err: err, Retry: wait})
+	m.warnUnreachable(now, err)
 	code, _ := errors.AsType[*kerr.Error](err)
 	if code == nil || code.Retriable {
 		m.discoveryErr = nil
@@ -80,7 +89,7 @@ func (m *Member) backoff(k int) time.Duration {
 	d := float64(base) * math.Pow(2, float64(min(k, 40)))
 	d = min(d, float64(limit))
 	if m.cfg.Jitter != nil {
-		d *= 0.8 + 0.4*m.cfg.Jitter()
+		d *= 0.8 + 0.4*min(max(m.cfg.Jitter(), 0), 1)
 	}
 	return time.Duration(min(d, float64(limit)))
 }
@@ -108,33 +117,23 @@ func (m *Member) forgetSent() {
 
 // heartbeatStep decides whether a heartbeat goes out now: rules HB-1 to HB-5.
 func (m *Member) heartbeatStep(now time.Duration, fx *Effects) {
-	switch {
-	case m.fatalLeave && len(m.calls) == 0:
+	if m.fatalLeave && len(m.calls) == 0 {
 		m.fatalLeave = false
-		if m.coordinator {
-			m.epoch = m.leaveEpoch()
-			fx.Heartbeat, fx.HeartbeatID = m.build(now), m.nextID()
-			m.epoch, m.known = 0, false
-			m.leaveID, m.leavePending = fx.HeartbeatID, true
-		}
-	case m.state == Leaving && (!m.coordinator || m.skipsLeave()):
-		m.clearBackoff()
-		m.leaveFinished()
-		m.to(Unsubscribed)
+		m.sayGoodbye()
+	}
+	switch {
+	case m.goodbye.wanted:
+		m.leaveStep(now, fx)
 	case !m.coordinator || !m.state.inGroup():
 	case m.pollExpired(now):
 		m.goStale(now, fx)
-	case m.state == Leaving:
-		fx.Heartbeat, fx.HeartbeatID = m.build(now), m.nextID()
-		m.leaveID = fx.HeartbeatID
-		m.clearBackoff() // an answer to what the leave overtook says nothing about the next membership
-		m.to(Unsubscribed)
 	case m.mayHeartbeat(now):
 		fx.Heartbeat, fx.HeartbeatID = m.build(now), m.nextID()
 		m.inFlight = fx.HeartbeatID
-		m.dueAt = now + m.interval
+		m.sentAt, m.dueAt = now, now+m.interval
 		if m.state == Joining {
-			m.rejoinAt = now + m.backoff(0) // a coordinator that takes members in and fences them at once is not run into in a tight loop
+			m.rejoinAt = now + m.backoff(m.rejoins) // a coordinator that takes members in and fences them at once is not run into in a tight loop
+			m.rejoins++
 		}
 		if m.state == Acknowledging {
 			if m.target.same(m.current) {
@@ -185,11 +184,14 @@ func (m *Member) NextDeadline() (at time.Duration, ok bool) {
 			at, ok = t, true
 		}
 	}
-	if len(m.queuedCallbacks)+len(m.errs)+len(m.events) > 0 || m.mayJoin() || m.fatalLeave && len(m.calls) == 0 ||
-		m.state == Leaving || m.state == Reconciling && m.running == nil && !m.target.same(m.current) {
+	if m.somethingToTell() || m.mayJoin() || m.fatalLeave && len(m.calls) == 0 ||
+		m.state == Reconciling && m.running == nil && !m.target.same(m.current) {
 		earliest(0)
 	}
-	if !m.coordinator && !m.finding && m.state.inGroup() {
+	if m.goodbye.wanted {
+		earliest(m.goodbye.next(m))
+	}
+	if m.needsCoordinator() && !m.finding {
 		earliest(m.findAt)
 	}
 	if t, due := m.heartbeatAt(); due {
@@ -197,6 +199,12 @@ func (m *Member) NextDeadline() (at time.Duration, ok bool) {
 	}
 	if m.cfg.PollGuard && m.state.live() && m.coordinator {
 		earliest(m.pollAt)
+	}
+	if t, due := m.patienceEnds(); due {
+		earliest(t)
+	}
+	if t, due := m.pushAt(); due {
+		earliest(t)
 	}
 	return at, ok
 }
@@ -207,6 +215,7 @@ func (m *Member) CoordinatorUnsupported(err error) {
 	m.finding = false
 	if !m.state.inGroup() {
 		m.lastErr = err
+		m.leaveFinished()
 		return
 	}
 	m.fail(m.problem(err, "the coordinator cannot be used", "see the cause"), false)

@@ -34,7 +34,7 @@ func TestTranscripts(t *testing.T) {
 				fmt.Fprintln(&out, "sends   "+tellHeartbeat(s.req))
 			}
 			for _, cb := range h.ran {
-				fmt.Fprintf(&out, "asks    %s %s\n", callbackName(cb.Kind), tellTasks(cb.Active))
+				fmt.Fprintf(&out, "asks    %s %s\n", cb.Kind, tellTasks(cb.Active))
 			}
 			for _, err := range h.errs {
 				fmt.Fprintf(&out, "error   %v\n", err)
@@ -174,8 +174,4 @@ func tellTasks[T fmt.Stringer](l []T) string {
 		out[i] = t.String()
 	}
 	return strings.Join(out, " ")
-}
-
-func callbackName(k CallbackKind) string {
-	return [...]string{TasksRevoked: "tasks revoked", TasksAssigned: "tasks assigned", TasksLost: "tasks lost"}[k]
 }

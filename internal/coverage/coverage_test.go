@@ -26,7 +26,7 @@ var root = path.Join("..", "..")
 // found says which tests and which scenarios bear an ID, as "file: name".
 type found struct {
 	tests, scenarios map[string][]string
-	unknown          []string // IDs of scenarios that docs/rules.md does not have
+	unknown          []string // IDs of scenarios that the document does not have
 }
 
 // scan reads all tests of the project, and the scenarios.
@@ -171,15 +171,28 @@ func literal(n ast.Node) (string, bool) {
 	return s, err == nil
 }
 
-func load(t *testing.T) (*document, *found) {
+// The documents with rules. Scenarios are for the coordinator only.
+const (
+	coordinatorRules = "rules.md"
+	memberRules      = "member-rules.md"
+)
+
+func load(t *testing.T, file string) (*document, *found) {
 	t.Helper()
-	d := readRules(t, path.Join(root, "docs", "rules.md"))
+	d := readRules(t, path.Join(root, "docs", file))
+	require.NotEmpty(t, d.rules)
 	return d, scan(t, d)
 }
 
 func TestEveryRuleHasATest(t *testing.T) {
 	t.Parallel()
-	d, f := load(t)
+	for _, file := range []string{coordinatorRules, memberRules} {
+		t.Run(file, func(t *testing.T) { everyRuleHasATest(t, file) })
+	}
+}
+
+func everyRuleHasATest(t *testing.T, file string) {
+	d, f := load(t, file)
 	var missing []string
 	for _, r := range d.rules {
 		switch tested, excused := len(f.tests[r.id]) > 0, d.exceptions[r.id].test; {
@@ -189,12 +202,12 @@ func TestEveryRuleHasATest(t *testing.T) {
 			assert.Fail(t, "exception without need", "%s is tested in %v: drop its exception", r.id, f.tests[r.id])
 		}
 	}
-	assert.Empty(t, missing, "%d of %d IDs have neither a test nor an exception in docs/rules.md:\n%s", len(missing), len(d.rules), strings.Join(missing, "\n"))
+	assert.Empty(t, missing, "%d of %d IDs have neither a test nor an exception in docs/%s:\n%s", len(missing), len(d.rules), file, strings.Join(missing, "\n"))
 }
 
 func TestEveryVisibleRuleHasAScenario(t *testing.T) {
 	t.Parallel()
-	d, f := load(t)
+	d, f := load(t, coordinatorRules)
 	missing := withoutScenario(d, f)
 	if !scenariosRequired {
 		t.Skipf("%d IDs lack a scenario, %d IDs of scenarios are not known", len(missing), len(f.unknown))
@@ -219,7 +232,13 @@ func withoutScenario(d *document, f *found) []string {
 // TestListing prints what covers what: run it with -v.
 func TestListing(t *testing.T) {
 	t.Parallel()
-	d, f := load(t)
+	for _, file := range []string{coordinatorRules, memberRules} {
+		t.Run(file, func(t *testing.T) { listing(t, file) })
+	}
+}
+
+func listing(t *testing.T, file string) {
+	d, f := load(t, file)
 	tests, scenarios := 0, 0
 	var b strings.Builder
 	for _, r := range d.rules {

@@ -1,6 +1,6 @@
 // Package coverage holds the test that asserts that every rule and case of
-// docs/rules.md has a test that bears its ID, and the conformance scenario if a
-// client could see it broken.
+// docs/rules.md and docs/member-rules.md has a test that bears its ID, and those of
+// the former the conformance scenario, too, if a client could see it broken.
 //
 // A test bears an ID if a string literal in it (mostly the name of a subtest or
 // a row of a table), its own name or a comment in it says so:

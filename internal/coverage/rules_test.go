@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rule is a line of docs/rules.md: a rule, a deviation, a quirk or a case.
+// rule is a line of one of the documents: a rule, a deviation, a quirk or a case.
 type rule struct {
 	id, text string
 	wire     bool // a client could see it broken
@@ -34,10 +34,11 @@ func (d *document) knows(id string) bool { _, ok := d.index[id]; return ok }
 
 // An ID is that of a case (J-01), of a deviation, quirk or rule of updates (D9, Q3,
 // X1), or of a rule: a section with or without a number (12.3, 7-13, 14.1-0) or
-// the name of a config (25-group.streams.max.size).
-var idPattern = regexp.MustCompile(`^([A-Z]-\d\d|[DQX]\d{1,2}|\d+(\.\d+)?(-[a-z0-9.]+)?)$`)
+// the name of a config (25-group.streams.max.size). Rules and cases of the member
+// have two letters (SM-4, CC-049); B77 is a report from the field.
+var idPattern = regexp.MustCompile(`^([A-Z]-\d\d|[A-Z]{2}-\d{1,3}|B\d{2,3}|[DQX]\d{1,2}|\d+(\.\d+)?(-[a-z0-9.]+)?)$`)
 
-// readRules reads the tables of docs/rules.md.
+// readRules reads the tables of a document.
 func readRules(t *testing.T, file string) *document {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -144,19 +145,15 @@ func (d *document) named(text string) []string {
 var caseOf = regexp.MustCompile(`^[A-Z]-\d\d`)
 
 // inName are cases and deviations in the name of a test: TestV24V25FailedAppends,
-// TestD20SourcePatterns.
-var inName = regexp.MustCompile(`[A-Z]\d\d`)
+// TestD20SourcePatterns, TestCC066LastLeave, TestOC02StaleCommit (OC-2).
+var inName = regexp.MustCompile(`([A-Z]{2})(\d{1,3})|([A-Z])(\d{2,3})`)
 
 func (d *document) namedIn(function string) []string {
 	var out []string
-	for _, at := range inName.FindAllStringIndex(function, -1) {
-		// The 01 of TestRX01 belongs to a longer name, that of TestX010 too.
-		if at[0] > 0 && function[at[0]-1] >= 'A' && function[at[0]-1] <= 'Z' || at[1] < len(function) && function[at[1]] >= '0' && function[at[1]] <= '9' {
-			continue
-		}
-		letter, number := function[at[0]:at[0]+1], function[at[0]+1:at[1]]
-		for _, id := range []string{letter + "-" + number, letter + number} {
-			if d.knows(id) {
+	for _, m := range inName.FindAllStringSubmatch(function, -1) {
+		letters, number := m[1]+m[3], m[2]+m[4]
+		for _, id := range []string{letters + "-" + number, letters + number, letters + "-" + strings.TrimLeft(number, "0")} {
+			if d.knows(id) && !slices.Contains(out, id) {
 				out = append(out, id)
 			}
 		}
@@ -194,6 +191,12 @@ func TestParseRules(t *testing.T) {
 	assert.Equal(t, []string{"D20", "T-19"}, d.namedIn("TestD20T19Rows"))
 	assert.Empty(t, d.namedIn("TestRT19Rows"))
 	assert.Empty(t, d.namedIn("TestT190Rows"))
+
+	d, err = parseRules("| SM-4 | a | |\n| CC-049 | b | |\n| B77 | c | |\n")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"CC-049", "SM-4"}, d.named("CC-049 SM-4 TM-1 leave with tasks"))
+	assert.Equal(t, []string{"B77"}, d.named("B77: numbers, B770"))
+	assert.Equal(t, []string{"CC-049", "SM-4", "B77"}, d.namedIn("TestCC049SM04B77"))
 
 	for _, wrong := range []string{
 		"| 4-1 | a | |\n| 4-1 | b | |\n",
