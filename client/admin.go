@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -61,66 +61,137 @@ func AlterGroupConfigs(ctx context.Context, cl *kgo.Client, group string, config
 	return nil
 }
 
-// DescribeGroups describes streams groups, each asked of its coordinator. A group
-// that cannot be described has its ErrorCode set; the error is for requests that
-// failed as a whole.
+// DescribeGroups describes streams groups, each asked of its coordinator. While a
+// coordinator moves or loads, it is asked again, for a minute at most. A group that
+// cannot be described has its ErrorCode set; the error is for requests that failed
+// as a whole.
 func DescribeGroups(ctx context.Context, cl *kgo.Client, groups ...string) ([]kmsg.StreamsGroupDescribeResponseGroup, error) {
 	var out []kmsg.StreamsGroupDescribeResponseGroup
 	var errs []error
 	for _, group := range groups {
-		g, err := describeGroup(ctx, cl, group)
-		if err != nil {
+		var found []kmsg.StreamsGroupDescribeResponseGroup
+		d := describer{cl: cl, group: group, node: -1}
+		err := repeat(ctx, func(ctx context.Context) (err error) {
+			found, err = d.describe(ctx)
+			return err
+		})
+		if err != nil && len(found) == 0 {
 			errs = append(errs, fmt.Errorf("client: describe group %q: %w", group, err))
 			continue
 		}
-		out = append(out, g...)
+		out = append(out, found...)
 	}
 	return out, errors.Join(errs...)
 }
 
-func describeGroup(ctx context.Context, cl *kgo.Client, group string) ([]kmsg.StreamsGroupDescribeResponseGroup, error) {
-	node, err := findCoordinator(ctx, cl, group)
-	if err != nil {
-		return nil, err
+// describer asks for one group and remembers its coordinator between attempts.
+type describer struct {
+	cl    *kgo.Client
+	group string
+	node  int32 // -1 while it is not known
+}
+
+func (d *describer) describe(ctx context.Context) ([]kmsg.StreamsGroupDescribeResponseGroup, error) {
+	if d.node < 0 {
+		node, err := findCoordinator(ctx, d.cl, d.group)
+		if err != nil {
+			return nil, err
+		}
+		d.node = node
 	}
 	req := kmsg.NewPtrStreamsGroupDescribeRequest()
-	req.Groups = []string{group}
-	kresp, err := cl.Broker(int(node)).Request(ctx, req)
+	req.Groups = []string{d.group}
+	kresp, err := d.cl.Broker(int(d.node)).Request(ctx, req)
 	if err != nil {
-		var unsupported *UnsupportedError // kgo's own error does not say what is missing
-		if _, verr := heartbeatVersion(ctx, cl, node); errors.As(verr, &unsupported) {
-			return nil, verr
+		node := d.node
+		d.node = -1
+		// kgo's own error does not say what is missing.
+		if _, verr := heartbeatVersion(ctx, d.cl, node); verr != nil {
+			if _, ok := errors.AsType[*UnsupportedError](verr); ok {
+				return nil, verr
+			}
 		}
 		return nil, err
 	}
-	return kresp.(*kmsg.StreamsGroupDescribeResponse).Groups, nil
+	groups := kresp.(*kmsg.StreamsGroupDescribeResponse).Groups
+	for _, g := range groups {
+		code := kerr.ErrorForCode(g.ErrorCode)
+		switch {
+		case errors.Is(code, kerr.NotCoordinator), errors.Is(code, kerr.CoordinatorNotAvailable):
+			d.node = -1
+			return groups, code
+		case errors.Is(code, kerr.CoordinatorLoadInProgress):
+			return groups, code
+		}
+	}
+	return groups, nil
+}
+
+const (
+	// adminTimeout bounds the attempts of one call, as Kafka's
+	// default.api.timeout.ms does.
+	adminTimeout = time.Minute
+	adminBackoff = 100 * time.Millisecond
+)
+
+// repeat calls fn until it succeeds, or fails with something that another attempt
+// would not mend.
+func repeat(ctx context.Context, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	for wait := adminBackoff; ; wait = min(2*wait, time.Second) {
+		err := fn(ctx)
+		_, unsupported := errors.AsType[*UnsupportedError](err)
+		if err == nil || unsupported || !passing(err) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
+		}
+	}
 }
 
 // ListedGroup is one group of ListGroups.
 type ListedGroup struct{ Group, State string }
 
-// ListGroups lists the streams groups of the cluster, ascending.
+// ListGroups lists the streams groups of the cluster, ascending. A broker that is
+// loading groups is asked again, for a minute at most. What other brokers know is
+// returned even if one fails.
 func ListGroups(ctx context.Context, cl *kgo.Client) ([]ListedGroup, error) {
-	req := kmsg.NewPtrListGroupsRequest()
-	req.TypesFilter = []string{"streams"}
-	var out []ListedGroup
+	states := map[string]string{}
 	var errs []error
-	for _, shard := range cl.RequestSharded(ctx, req) {
-		if shard.Err != nil {
-			errs = append(errs, fmt.Errorf("client: list groups of broker %d: %w", shard.Meta.NodeID, shard.Err))
-			continue
-		}
-		resp := shard.Resp.(*kmsg.ListGroupsResponse)
-		if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-			errs = append(errs, fmt.Errorf("client: list groups of broker %d: %w", shard.Meta.NodeID, err))
-			continue
-		}
-		for _, g := range resp.Groups {
-			if g.GroupType == "streams" {
-				out = append(out, ListedGroup{g.Group, g.GroupState})
+	err := repeat(ctx, func(ctx context.Context) error {
+		errs = nil
+		var again error
+		req := kmsg.NewPtrListGroupsRequest()
+		req.TypesFilter = []string{"streams"}
+		for _, shard := range cl.RequestSharded(ctx, req) {
+			err := shard.Err
+			if resp, ok := shard.Resp.(*kmsg.ListGroupsResponse); ok && err == nil {
+				err = kerr.ErrorForCode(resp.ErrorCode)
+				for _, g := range resp.Groups {
+					if g.GroupType == "streams" {
+						states[g.Group] = g.GroupState
+					}
+				}
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("client: list groups of broker %d: %w", shard.Meta.NodeID, err))
+				if passing(err) {
+					again = err
+				}
 			}
 		}
+		return again
+	})
+	if err != nil && len(errs) == 0 {
+		errs = append(errs, fmt.Errorf("client: list groups: %w", err))
 	}
-	slices.SortFunc(out, func(a, b ListedGroup) int { return strings.Compare(a.Group, b.Group) })
+	var out []ListedGroup
+	for _, group := range slices.Sorted(maps.Keys(states)) {
+		out = append(out, ListedGroup{group, states[group]})
+	}
 	return out, errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/streamsgroup/streamsgroup/client"
@@ -64,6 +66,85 @@ func TestDescribeAndListGroups(t *testing.T) {
 		assert.Equal(w, "Empty", described[1].State)
 		require.ErrorIs(w, kerr.ErrorForCode(described[2].ErrorCode), kerr.GroupIDNotFound)
 	}, kfakeext.Nodes(3))
+}
+
+// While the coordinator moves or loads, the description is asked for again.
+func TestCC156DescribeRepeats(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.joined(new(app))
+		w.start(new(app))
+		pass(4 * interval)
+		lookups, describes := 0, 0
+		w.cl.ControlKey(10, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			w.cl.KeepControl()
+			lookups++
+			code, ok := map[int]int16{1: kerr.CoordinatorNotAvailable.Code, 2: kerr.CoordinatorLoadInProgress.Code}[lookups]
+			if !ok {
+				return nil, nil, false
+			}
+			req := kreq.(*kmsg.FindCoordinatorRequest)
+			resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
+			c := kmsg.NewFindCoordinatorResponseCoordinator()
+			c.Key, c.ErrorCode, resp.ErrorCode = "g", code, code
+			resp.Coordinators = append(resp.Coordinators, c)
+			return resp, nil, true
+		})
+		w.cl.Intercept(func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			req, ok := kreq.(*kmsg.StreamsGroupDescribeRequest)
+			if !ok {
+				return nil, nil, false
+			}
+			describes++
+			code, ok := map[int]*kerr.Error{1: kerr.CoordinatorLoadInProgress, 2: kerr.NotCoordinator, 3: kerr.CoordinatorNotAvailable}[describes]
+			if !ok {
+				return nil, nil, false
+			}
+			resp := req.ResponseKind().(*kmsg.StreamsGroupDescribeResponse)
+			g := kmsg.NewStreamsGroupDescribeResponseGroup()
+			g.Group, g.ErrorCode = "g", code.Code
+			resp.Groups = append(resp.Groups, g)
+			return resp, nil, true
+		})
+		groups, err := client.DescribeGroups(w.Context(), w.client, "g")
+		require.NoError(w, err)
+		require.Len(w, groups, 1)
+		assert.Zero(w, groups[0].ErrorCode)
+		assert.Len(w, groups[0].Members, 2)
+		assert.Equal(w, 4, describes)
+		assert.Equal(w, 5, lookups, "two that fail, and one for each time that the coordinator is lost")
+	})
+}
+
+// What does not go away is reported with what is known, after a minute.
+func TestDescribeAndListGiveUp(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.joined(new(app))
+		w.cl.Intercept(func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			switch req := kreq.(type) {
+			case *kmsg.StreamsGroupDescribeRequest:
+				resp := req.ResponseKind().(*kmsg.StreamsGroupDescribeResponse)
+				g := kmsg.NewStreamsGroupDescribeResponseGroup()
+				g.Group, g.ErrorCode = "g", kerr.CoordinatorLoadInProgress.Code
+				resp.Groups = append(resp.Groups, g)
+				return resp, nil, true
+			case *kmsg.ListGroupsRequest:
+				resp := req.ResponseKind().(*kmsg.ListGroupsResponse)
+				resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code
+				return resp, nil, true
+			}
+			return nil, nil, false
+		})
+		began := time.Now()
+		groups, err := client.DescribeGroups(w.Context(), w.client, "g")
+		require.NoError(w, err)
+		require.Len(w, groups, 1)
+		require.ErrorIs(w, kerr.ErrorForCode(groups[0].ErrorCode), kerr.CoordinatorLoadInProgress)
+		assert.InDelta(w, time.Minute, time.Since(began), float64(2*time.Second))
+		ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
+		defer cancel()
+		_, err = client.ListGroups(ctx, w.client)
+		require.Error(w, err)
+	})
 }
 
 func TestAdminWithoutABroker(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsgroup/streamsgroup/membership"
-	"github.com/streamsgroup/streamsgroup/topology"
 )
 
 // ErrFenced is wrapped by a commit that was refused because the tasks belong to
@@ -32,7 +31,7 @@ type position struct {
 // theirs might undo the successor's.
 func (c *Consumer) MarkProcessed(records ...*kgo.Record) {
 	for _, r := range records {
-		if !c.held[topology.TaskID{Subtopology: c.taskOf[r.Topic], Partition: r.Partition}] {
+		if !c.held[c.taskFor(r)] {
 			continue
 		}
 		tp := topicPartition{r.Topic, r.Partition}
@@ -44,97 +43,209 @@ func (c *Consumer) MarkProcessed(records ...*kgo.Record) {
 
 // Commit commits what was marked since the last commit, with member id and member
 // epoch, so that a member that has lost its tasks cannot overwrite its successor's
-// progress. The error wraps [ErrFenced] if that is what happened.
+// progress. The error wraps [ErrFenced] if that is what happened. A commit that was
+// merely overtaken by a new member epoch is repeated with that one.
+//
+// A request that is under way is not cancelled: if ctx ends first, Commit returns
+// its error, the broker may still take the commit, and the next Commit waits for
+// that. So a commit never overtakes a newer one.
 func (c *Consumer) Commit(ctx context.Context) error {
-	req := kmsg.NewPtrOffsetCommitRequest()
-	byTopic := map[string][]kmsg.OffsetCommitRequestTopicPartition{}
-	for tp, p := range c.processed {
-		if p.committed {
+	if err := c.commits.wait(ctx); err != nil {
+		return c.commitFailed(err)
+	}
+	for {
+		parts := c.uncommitted()
+		if len(parts) == 0 {
+			return nil
+		}
+		epoch, ok := c.member.Epoch()
+		if !ok {
+			return fmt.Errorf("%w: it has no member epoch", ErrFenced)
+		}
+		answered := c.member.nextAnswer()
+		codes, err := c.tryCommit(ctx, epoch, parts)
+		if err != nil {
+			return c.commitFailed(err)
+		}
+		var failed error
+		stale := false
+		for tp, p := range parts {
+			err := codes[tp]
+			switch {
+			case err == nil:
+				if now := c.processed[tp]; now.offset == p.offset {
+					now.committed = true
+					c.processed[tp] = now
+				}
+			case errors.Is(err, kerr.StaleMemberEpoch):
+				stale = true
+				if failed == nil {
+					failed = err
+				}
+			default:
+				failed = err
+			}
+		}
+		if failed == nil {
+			return nil
+		}
+		if !stale || !errors.Is(failed, kerr.StaleMemberEpoch) {
+			if errors.Is(failed, kerr.UnknownMemberID) {
+				c.member.suspect() // it will learn that it was expelled, and join again
+			}
+			return c.commitError(epoch, failed)
+		}
+		// The coordinator has moved on. The next answer to a heartbeat says where to,
+		// or that the member is out.
+		if c.member.newer(epoch) {
 			continue
 		}
-		rp := kmsg.NewOffsetCommitRequestTopicPartition()
-		rp.Partition, rp.Offset, rp.LeaderEpoch = tp.partition, p.offset, p.epoch
-		byTopic[tp.topic] = append(byTopic[tp.topic], rp)
+		c.member.ForceHeartbeat()
+		select {
+		case <-answered:
+		case <-c.ended:
+		case <-ctx.Done():
+			return c.commitFailed(ctx.Err())
+		}
+		if !c.member.newer(epoch) {
+			return c.commitError(epoch, failed)
+		}
 	}
-	if len(byTopic) == 0 {
-		return nil
+}
+
+// newer is whether the member has an epoch above the given one.
+func (m *Member) newer(epoch int32) bool {
+	now, ok := m.Epoch()
+	return ok && now > epoch
+}
+
+// uncommitted are the positions that the group does not know yet.
+func (c *Consumer) uncommitted() map[topicPartition]position {
+	out := map[topicPartition]position{}
+	for tp, p := range c.processed {
+		if !p.committed {
+			out[tp] = p
+		}
 	}
-	epoch, ok := c.member.Epoch()
-	if !ok {
-		return fmt.Errorf("%w: it has no member epoch", ErrFenced)
-	}
+	return out
+}
+
+// commitTimeout bounds one commit request, which may outlive the call of Commit.
+const commitTimeout = 30 * time.Second
+
+// tryCommit sends one commit. codes are the errors by partition.
+func (c *Consumer) tryCommit(ctx context.Context, epoch int32, parts map[topicPartition]position) (codes map[topicPartition]error, err error) {
+	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.MemberID, req.Generation = c.member.group, c.member.cfg.memberID, epoch
 	if id := c.member.cfg.instanceID; id != "" {
 		req.InstanceID = &id
 	}
-	for topic, ps := range byTopic {
+	topics, names := map[string][]kmsg.OffsetCommitRequestTopicPartition{}, map[[16]byte]string{}
+	for tp, p := range parts {
+		rp := kmsg.NewOffsetCommitRequestTopicPartition()
+		rp.Partition, rp.Offset, rp.LeaderEpoch = tp.partition, p.offset, p.epoch
+		topics[tp.topic] = append(topics[tp.topic], rp)
+	}
+	for topic, ps := range topics {
 		rt := kmsg.NewOffsetCommitRequestTopic()
 		rt.Topic, rt.TopicID, rt.Partitions = topic, c.topics[topic].id, ps
+		names[rt.TopicID] = topic
 		req.Topics = append(req.Topics, rt)
 	}
-	resp, err := req.RequestWith(ctx, c.cl)
+	resp, err := c.commits.do(ctx, func(ctx context.Context) (*kmsg.OffsetCommitResponse, error) { return req.RequestWith(ctx, c.cl) })
 	if err != nil {
-		return fmt.Errorf("client: commit for group %q: %w", c.member.group, err)
+		return nil, err
 	}
+	codes = map[topicPartition]error{}
 	for _, t := range resp.Topics {
+		topic := t.Topic
+		if topic == "" {
+			topic = names[t.TopicID]
+		}
 		for _, p := range t.Partitions {
-			if err := c.commitError(epoch, kerr.ErrorForCode(p.ErrorCode)); err != nil {
-				return err
-			}
+			codes[topicPartition{topic, p.Partition}] = kerr.ErrorForCode(p.ErrorCode)
 		}
 	}
-	for topic, ps := range byTopic {
-		for _, p := range ps {
-			tp := topicPartition{topic, p.Partition}
-			if now := c.processed[tp]; now.offset == p.Offset {
-				now.committed = true
-				c.processed[tp] = now
-			}
-		}
+	return codes, nil
+}
+
+// commits sees to it that one commit is under way at a time. It belongs to the
+// goroutine that polls.
+type commits struct {
+	last chan struct{} // closed when the last request is over; nil before the first
+}
+
+func (c *commits) wait(ctx context.Context) error {
+	if c.last == nil {
+		return nil
 	}
-	return nil
+	select {
+	case <-c.last:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// do runs a request on a context that does not end with ctx.
+func (c *commits) do(ctx context.Context, request func(context.Context) (*kmsg.OffsetCommitResponse, error)) (resp *kmsg.OffsetCommitResponse, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	type result struct {
+		resp *kmsg.OffsetCommitResponse
+		err  error
+	}
+	results, over := make(chan result, 1), make(chan struct{})
+	c.last = over
+	go func() {
+		defer close(over)
+		defer cancel()
+		resp, err := request(own)
+		results <- result{resp, err}
+	}()
+	select {
+	case r := <-results:
+		return r.resp, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (c *Consumer) commitFailed(err error) error {
+	return fmt.Errorf("client: commit for group %q: %w", c.member.group, err)
 }
 
 func (c *Consumer) commitError(epoch int32, err error) error {
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, kerr.StaleMemberEpoch), errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration), errors.Is(err, kerr.FencedMemberEpoch), errors.Is(err, kerr.GroupIDNotFound):
 		return fmt.Errorf("%w: commit of member %q at epoch %d in group %q: %w", ErrFenced, c.member.cfg.memberID, epoch, c.member.group, err)
 	}
 	return fmt.Errorf("client: commit of member %q at epoch %d in group %q: %w", c.member.cfg.memberID, epoch, c.member.group, err)
 }
 
-// fetchRetry is the pause before committed offsets are asked for again.
+// fetchRetry is the pause before something is asked for again that was not to be had.
 const fetchRetry = 100 * time.Millisecond
 
 // passing is whether a request may be repeated after an error: the broker said so,
 // or the connection broke.
 func passing(err error) bool { return kerr.IsRetriable(err) || classify(err) != membership.Other }
 
-// committed asks for committed offsets. Partitions without one are left out.
-func (c *Consumer) committed(ctx context.Context, parts []topicPartition) (map[topicPartition]int64, error) {
-	for {
-		out, err := c.tryCommitted(ctx, parts)
-		switch {
-		case err == nil:
-			return out, nil
-		case errors.Is(err, kerr.UnstableOffsetCommit), errors.Is(err, kerr.StaleMemberEpoch), passing(err):
-			// A transaction is open, or the epoch has moved on meanwhile.
-		case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.GroupIDNotFound):
-			// The member has been expelled: the next heartbeat will tell it.
-		default:
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(fetchRetry):
+// later is whether what an assignment needs may be asked for again: the broker said
+// so, the connection broke, a transaction is open, or the epoch has moved on meanwhile.
+// A member that was expelled hears of it with its next heartbeat.
+func later(err error) bool {
+	for _, code := range []error{kerr.UnstableOffsetCommit, kerr.StaleMemberEpoch, kerr.UnknownMemberID, kerr.GroupIDNotFound} {
+		if errors.Is(err, code) {
+			return true
 		}
 	}
+	return passing(err)
 }
 
-func (c *Consumer) tryCommitted(ctx context.Context, parts []topicPartition) (map[topicPartition]int64, error) {
+// committed asks for committed offsets. Partitions without one are left out.
+func (c *Consumer) committed(ctx context.Context, ids map[string]topicInfo, parts []topicPartition) (map[topicPartition]int64, error) {
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.RequireStable = true
 	g := kmsg.NewOffsetFetchRequestGroup()
@@ -148,7 +259,7 @@ func (c *Consumer) tryCommitted(ctx context.Context, parts []topicPartition) (ma
 	}
 	for topic, ps := range topics {
 		rt := kmsg.NewOffsetFetchRequestGroupTopic()
-		rt.Topic, rt.TopicID, rt.Partitions = topic, c.topics[topic].id, ps
+		rt.Topic, rt.TopicID, rt.Partitions = topic, ids[topic].id, ps
 		names[rt.TopicID] = topic
 		g.Topics = append(g.Topics, rt)
 	}
@@ -160,6 +271,9 @@ func (c *Consumer) tryCommitted(ctx context.Context, parts []topicPartition) (ma
 	out := map[topicPartition]int64{}
 	for _, rg := range resp.Groups {
 		if err := kerr.ErrorForCode(rg.ErrorCode); err != nil {
+			if errors.Is(err, kerr.UnknownMemberID) {
+				c.member.suspect()
+			}
 			return nil, fmt.Errorf("client: committed offsets of group %q: %w", c.member.group, err)
 		}
 		for _, t := range rg.Topics {

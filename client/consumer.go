@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -37,19 +36,24 @@ type Consumer struct {
 
 	mu        sync.Mutex
 	queue     []*queuedCallback
-	interrupt context.CancelFunc // ends the fetch that is under way
+	interrupt context.CancelFunc  // ends the fetch that is under way
+	resolved  map[string][]string // what source patterns stand for from now on
+	arrived   bool                // a look-up, or the member, has ended
 	started   bool
 	closed    bool
 
 	// Of the goroutine that polls.
 	held      map[topology.TaskID]bool // until the callback that takes a task away is over
+	patterns  map[string][]string      // the topics that source patterns stand for
 	taskOf    map[string]string        // source topic to subtopology
 	consuming map[string]map[int32]bool
+	ready     bool // of the last assignment
 	startAt   map[topicPartition]int64
 	returned  map[topicPartition]int64 // what Poll returns next
 	processed map[topicPartition]position
 	topics    map[string]topicInfo
-	torn      bool // a topic was created again: its partitions are not fetched yet
+	commits   commits
+	opening   opening
 }
 
 type topicPartition struct {
@@ -61,8 +65,6 @@ type queuedCallback struct {
 	ctx  context.Context
 	cb   membership.Callback
 	done chan error
-	// told is whether the user's part is over: Poll may end before ours is.
-	told bool
 }
 
 // NewConsumer makes a consumer for a group that runs a topology. It builds a client
@@ -72,7 +74,7 @@ func NewConsumer(group string, topo *topology.Topology, opts ...Opt) (*Consumer,
 	cfg := defaults()
 	cfg.guard = true
 	cfg.take(opts)
-	cl, err := kgo.NewClient(append(slices.Clone(cfg.kgoOpts), kgo.FetchMaxWait(fetchMaxWait))...)
+	cl, err := kgo.NewClient(append(slices.Clone(cfg.kgoOpts), fetchOpts()...)...)
 	if err != nil {
 		return nil, fmt.Errorf("client: KgoOpts: %w", err)
 	}
@@ -87,17 +89,21 @@ func NewConsumer(group string, topo *topology.Topology, opts ...Opt) (*Consumer,
 	}
 	c := &Consumer{
 		member: m, topo: topo, cl: cl, opts: cfg.kgoOpts, ended: make(chan struct{}),
-		held: map[topology.TaskID]bool{}, taskOf: map[string]string{}, consuming: map[string]map[int32]bool{},
+		held: map[topology.TaskID]bool{}, consuming: map[string]map[int32]bool{},
 		startAt: map[topicPartition]int64{}, returned: map[topicPartition]int64{}, processed: map[topicPartition]position{}, topics: map[string]topicInfo{},
 	}
 	c.running, c.stop = context.WithCancel(context.Background())
-	for _, id := range topo.Subtopologies() {
-		for _, t := range topo.Sources(id) {
-			c.taskOf[t] = id
-		}
-	}
-	m.invoke = c.handOver
+	c.mapSources()
+	m.invoke, m.resolved = c.handOver, c.resolve
 	return c, nil
+}
+
+// fetchOpts are what the clients that fetch need, whatever the user says. Errors
+// that are retriable are wanted too: kgo goes on trying at once where a topic was
+// deleted and others of the same broker were not, and only a poll that takes its
+// time slows it down.
+func fetchOpts() []kgo.Opt {
+	return []kgo.Opt{kgo.FetchMaxWait(fetchMaxWait), kgo.KeepRetryableFetchErrors()}
 }
 
 // checkClient refuses options by which the client would choose what to consume.
@@ -160,8 +166,10 @@ var ErrClosed = errors.New("client: the consumer is closed")
 // Poll joins the group if it is the first one, runs callbacks that are waiting, and
 // returns the next records of the active tasks. It blocks until there are some, ctx
 // ends (its error is returned) or the membership fails (a *[membership.Error]).
-// Records are only returned while the group is ready, and never of a task whose
-// revocation has begun. Callbacks have a context of their own: Poll does not return
+// An error that brokers give and that another attempt would not mend by itself, such as
+// missing authorization for a topic, is returned as well; the membership goes on, and so
+// may the application. Records are only returned while the group is ready, and never of
+// a task whose revocation has begun. Callbacks have a context of their own: Poll does not return
 // before they do.
 func (c *Consumer) Poll(ctx context.Context) (Fetches, error) {
 	if !c.start() {
@@ -172,7 +180,7 @@ func (c *Consumer) Poll(ctx context.Context) (Fetches, error) {
 			return nil, err
 		}
 		c.member.Polled()
-		if c.runCallbacks(ctx) {
+		if c.runCallbacks() {
 			continue
 		}
 		select {
@@ -203,39 +211,27 @@ func (c *Consumer) start() bool {
 		}
 		c.endErr = err
 		close(c.ended)
-		c.mu.Lock()
-		if c.interrupt != nil {
-			c.interrupt()
-		}
-		c.mu.Unlock()
+		c.wakeUp()
 	}()
 	return true
 }
 
-// runCallbacks runs what is waiting and returns whether there was anything. What is
-// not over when ctx ends is left for the next time.
-func (c *Consumer) runCallbacks(ctx context.Context) bool {
+// runCallbacks runs what is waiting and returns whether there was anything.
+func (c *Consumer) runCallbacks() bool {
+	c.takeSources()
 	c.mu.Lock()
 	queue := c.queue
 	c.queue = nil
 	c.mu.Unlock()
-	for i, q := range queue {
-		if q.ctx.Err() != nil {
-			continue // the member has ended
+	for _, q := range queue {
+		if q.ctx.Err() == nil { // else the member has ended
+			q.done <- c.runCallback(q)
 		}
-		err := c.runCallback(ctx, q)
-		if err != nil && q.told && ctx.Err() != nil && q.ctx.Err() == nil {
-			c.mu.Lock()
-			c.queue = slices.Concat(queue[i:], c.queue)
-			c.mu.Unlock()
-			break
-		}
-		q.done <- err
 	}
 	return len(queue) > 0
 }
 
-func (c *Consumer) runCallback(poll context.Context, q *queuedCallback) (err error) {
+func (c *Consumer) runCallback(q *queuedCallback) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = panicError(v)
@@ -257,33 +253,33 @@ func (c *Consumer) runCallback(poll context.Context, q *queuedCallback) (err err
 		c.forget(cb.Active) // nothing of it may be committed any more
 		err = c.member.callUser(ctx, cb)
 	case membership.TasksAssigned:
-		if !q.told {
-			if err := c.member.callUser(ctx, cb); err != nil {
-				return err
-			}
-			q.told = true
+		if err = c.member.callUser(ctx, cb); err == nil {
+			c.take(cb)
 		}
-		if c.running.Err() != nil {
-			return nil // closing: nothing will be fetched
-		}
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(poll, cancel)()
-		err = c.take(ctx, cb)
 	}
 	return err
+}
+
+// guardPause is how long the consumer may keep to itself before it shows the poll
+// guard that the application is here.
+func (c *Consumer) guardPause() time.Duration {
+	return max(c.member.cfg.maxPoll/2, time.Millisecond)
 }
 
 // fetch polls the client until there are records or a callback is waiting.
 func (c *Consumer) fetch(ctx context.Context) (Fetches, error) {
 	// Wake up in time to show the poll guard that the application is here.
-	ctx, cancel := context.WithTimeout(ctx, max(c.member.cfg.maxPoll/2, time.Millisecond))
+	ctx, cancel := context.WithTimeout(ctx, min(c.guardPause(), c.opening.pause()))
 	defer cancel()
 	c.mu.Lock()
-	if len(c.queue) > 0 {
+	if len(c.queue) > 0 || c.resolved != nil {
 		c.mu.Unlock()
 		return nil, nil
 	}
+	if c.arrived {
+		cancel() // there is something else to do first
+	}
+	c.arrived = false
 	c.interrupt = cancel
 	c.mu.Unlock()
 	defer func() {
@@ -291,13 +287,8 @@ func (c *Consumer) fetch(ctx context.Context) (Fetches, error) {
 		c.interrupt = nil
 		c.mu.Unlock()
 	}()
-	if c.torn {
-		if err := c.open(ctx, slices.SortedFunc(maps.Keys(c.held), topology.TaskID.Compare)); err != nil {
-			if ctx.Err() != nil {
-				return nil, nil // it is tried again
-			}
-			return nil, err
-		}
+	if err := c.open(); err != nil {
+		return nil, err
 	}
 	fetches := c.cl.PollFetches(ctx)
 	if fetches.IsClientClosed() {
@@ -325,18 +316,16 @@ func (c *Consumer) fetch(ctx context.Context) (Fetches, error) {
 	slices.SortFunc(out, func(a, b TaskRecords) int { return a.Task.Compare(b.Task) })
 	var failed error
 	pause := false
-	var gone []string
+	gone := false
 	fetches.EachError(func(topic string, partition int32, err error) {
 		switch {
 		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		case kerr.IsRetriable(err):
 			// kgo goes on trying. A topic that was deleted, for example, is the
 			// coordinator's business: it takes the task away.
-			c.member.log(kgo.LogLevelWarn, "cannot fetch", "topic", topic, "partition", partition, "err", err)
+			c.member.log(kgo.LogLevelInfo, "cannot fetch", "topic", topic, "partition", partition, "err", err)
 			pause = true
-			if errors.Is(err, kerr.UnknownTopicID) {
-				gone = append(gone, topic)
-			}
+			gone = gone || errors.Is(err, kerr.UnknownTopicID)
 		default:
 			failed = fmt.Errorf("client: fetch of %s-%d: %w", topic, partition, err)
 		}
@@ -344,10 +333,8 @@ func (c *Consumer) fetch(ctx context.Context) (Fetches, error) {
 	if len(out) > 0 {
 		return out, nil // an error that lasts comes again
 	}
-	if len(gone) > 0 {
-		short, cancel := context.WithTimeout(ctx, fetchRetry)
-		defer cancel()
-		_ = c.loadTopics(short, gone) // that it is still gone will show again
+	if gone {
+		c.opening.want(0) // it will show that it is gone, or was created again
 	}
 	if pause {
 		select {
@@ -373,11 +360,15 @@ func (c *Consumer) Close(ctx context.Context) error {
 	defer c.cl.Close()
 	c.stop()
 	if !started {
-		return nil
+		return c.member.release()
 	}
+	defer func() {
+		c.opening.stop()
+		_ = c.commits.wait(ctx) // it may still be taken
+	}()
 	defer context.AfterFunc(ctx, c.member.Abandon)()
 	for {
-		c.runCallbacks(ctx)
+		c.runCallbacks()
 		wake, cancel := context.WithCancel(ctx)
 		c.mu.Lock()
 		c.interrupt = cancel
@@ -423,6 +414,8 @@ func (c *Consumer) Abandon() {
 	c.stop()
 	if started {
 		<-c.ended
+	} else {
+		_ = c.member.release()
 	}
 	c.cl.Close()
 }

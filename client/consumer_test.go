@@ -50,11 +50,16 @@ func (w *world) consumer(topo *topology.Topology, a *app, opts ...client.Opt) *c
 // work polls a consumer and marks what it gets; it commits only at the revocation.
 func (w *world) work(a *app, opts ...client.Opt) *worker {
 	w.Helper()
+	return w.workOn(plain(w), a, opts...)
+}
+
+func (w *world) workOn(topo *topology.Topology, a *app, opts ...client.Opt) *worker {
+	w.Helper()
 	wk := &worker{app: a, w: w, ended: make(chan struct{}), seen: map[string][]string{}}
 	if a.onRevoked == nil {
 		a.onRevoked = func(ctx context.Context, _ []topology.TaskID) error { return wk.c.Commit(ctx) }
 	}
-	wk.c = w.consumer(plain(w), a, opts...)
+	wk.c = w.consumer(topo, a, opts...)
 	ctx, cancel := context.WithCancel(w.Context())
 	wk.stop = cancel
 	go func() {
@@ -144,6 +149,7 @@ func TestRecordsPerTask(t *testing.T) {
 	})
 }
 
+// CC-132
 func TestOC06CloseRevokesCommitsAndLeaves(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.produce("in", 1, 0, 5)
@@ -193,6 +199,7 @@ func TestCloseIsBoundedByItsContext(t *testing.T) {
 	})
 }
 
+// rule TR-7: a new partition starts at what is committed
 func TestTakeoverStartsFromWhatWasCommitted(t *testing.T) {
 	inBubble(t, func(w *world) {
 		for p := range int32(4) {
@@ -343,7 +350,7 @@ func TestNothingIsFetchedWhileNotReady(t *testing.T) {
 		require.NoError(w, w.cl.CreateTopic("other", 4, nil))
 		w.produce("in", 0, 0, 3)
 		a := new(app)
-		c := w.consumer(topo, a)
+		c := w.consumer(topo, a, client.MissingTopicsPatience(-1))
 		fetches, err := c.Poll(w.Context())
 		require.NoError(w, err)
 		require.Len(w, fetches.Tasks(), 1)
@@ -704,4 +711,42 @@ func TestCloseWhileStarting(t *testing.T) {
 			require.Fail(w, "Close hangs")
 		}
 	})
+}
+
+// A task reads its partition of every source topic of its subtopology: when it is
+// revoked, all of them stop, and so they do when it is lost, without a commit.
+func TestCC132CC136RevokedAndLostTasksStopAllTheirPartitions(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{false, true} {
+		t.Run(map[bool]string{false: "CC-132 revoked", true: "CC-136 lost"}[lost], func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				require.NoError(w, w.cl.CreateTopic("other", 4, nil))
+				topo, err := new(topology.Builder).AddSource("source", "in", "other").AddProcessor("work", "source").Build("g")
+				require.NoError(w, err)
+				wk := w.workOn(topo, new(app))
+				pass(time.Second)
+				w.produce("in", 0, 0, 2)
+				w.produce("other", 0, 2, 2)
+				pass(time.Second)
+				assert.ElementsMatch(w, numbers(0, 4), wk.got()["0_0"])
+				wk.took()
+				if lost {
+					w.once(wk.c.Member().ID(), kerr.FencedMemberEpoch.Code)
+					pass(2 * interval)
+					assert.Equal(w, []string{"lost " + all, "assigned " + all}, wk.took())
+					assert.EqualValues(w, -1, w.committed()[0], "nothing is committed for what belongs to somebody else")
+					assert.ElementsMatch(w, numbers(0, 4), wk.got()["0_0"], "so it comes again")
+					return
+				}
+				w.script(reply{epoch: 3, lists: true, active: []int32{1}}, reply{epoch: 3})
+				pass(2 * interval)
+				assert.Equal(w, []string{"revoked [0_0 0_2 0_3]", "assigned [0_1]"}, wk.took())
+				w.produce("in", 0, 10, 1)
+				w.produce("other", 0, 11, 1)
+				w.produce("other", 1, 12, 1)
+				pass(interval)
+				assert.Equal(w, map[string][]string{"0_1": {"12"}}, wk.got())
+			})
+		})
+	}
 }

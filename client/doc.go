@@ -8,6 +8,42 @@
 // the assigned tasks, commits with member id and member epoch, and restores
 // changelogs. All its callbacks run inside [Consumer.Poll].
 //
-// One member with as many goroutines as you like is the Go way; a member per
-// goroutine is possible but has no advantage.
+// One member with as many goroutines as you like is the Go way; several members in
+// one process are possible, and share a [Process].
+//
+// # The end
+//
+// [Member.Run] returns when its context ends, which is what a program does at SIGTERM.
+// It then revokes the tasks, so that the callback can commit, leaves the group within
+// [LeaveTimeout] on a context of its own, and returns nil. A membership that fails for
+// good ends Run with a *[membership.Error], which wraps the broker's *kerr.Error and
+// says what can be done. What is retriable never ends it: it shows in
+// [Member.Snapshot], in events and to hooks.
+//
+// Statuses that Kafka Streams dies of end the membership, too, after an orderly leave:
+// see [FailOnStatus]. So [Member.RequestShutdown] of one member ends them all.
+//
+// # Static members
+//
+// With an [InstanceID] the tasks of a member that leaves wait for its return, as long as
+// its session lasts. Give it a [StateDir] as well: a member that comes back as another
+// process is a changed one, and the coordinator computes the assignment anew. In a
+// StatefulSet the name of the pod is the instance id and the volume has the state
+// directory, see the example of StateDir.
+//
+// # Brokers of three generations
+//
+// Kafka 4.2 and 4.3 know version 0 of the protocol, in which there are no static
+// members, and no positions of tasks by which warm-up tasks are chosen. The member
+// finds out which version its coordinator speaks, also when the broker is replaced under
+// it, and says once in the log what it therefore leaves out. A static member ends with
+// an error that says so, and so does one whose topology has source patterns, which only
+// the coordinator of this project knows.
+//
+// # What is not there
+//
+// Named topologies, pausing and resuming a whole group, transactional ids that the
+// broker manages, and the migration of a classic group that has members: KIP-1071 leaves
+// them to the future as well. To come from a classic group, stop all its members first;
+// the committed offsets stay.
 package client

@@ -2,13 +2,17 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"os"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/streamsgroup/streamsgroup/client"
 	"github.com/streamsgroup/streamsgroup/kfakeext"
+	"github.com/streamsgroup/streamsgroup/membership"
 	"github.com/streamsgroup/streamsgroup/topology"
 )
 
@@ -31,7 +35,8 @@ func exampleTopology() *topology.Topology {
 	return topo
 }
 
-// A member joins, is told what to run, and leaves when its context ends.
+// A member joins, is told through callbacks what to run, and leaves when its context
+// ends.
 func ExampleMember() {
 	cluster := exampleCluster()
 	defer cluster.Close()
@@ -65,6 +70,53 @@ func ExampleMember() {
 	// run [0_0 0_1]
 	// finish and commit [0_0 0_1]
 	// ended with <nil>
+}
+
+// A pod of a StatefulSet keeps its name and its volume when it is replaced: the name makes
+// the member static, so that its tasks wait for its return until the session ends, and the
+// volume has the process id, so that it comes back as the process whose state is there.
+func ExampleStateDir() {
+	cluster := exampleCluster()
+	defer cluster.Close()
+	volume, err := os.MkdirTemp("", "shop-state-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(volume) }()
+	pod := "shop-0" // os.Hostname() in a pod
+
+	var before string
+	for _, life := range []string{"first", "second"} {
+		cl, err := kgo.NewClient(cluster.KgoOpts()...)
+		if err != nil {
+			log.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background()) // signal.NotifyContext for SIGTERM
+		m, err := client.NewMember(cl, "shop", exampleTopology(),
+			client.InstanceID(pod),
+			client.StateDir(volume),
+			client.OnTasksAssigned(func(_ context.Context, a client.Assignment) error {
+				fmt.Println(life, a.Active, "at epoch", a.Epoch)
+				stop()
+				return nil
+			}))
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := m.Run(ctx); err != nil {
+			log.Fatal(err)
+		}
+		stop()
+		cl.Close()
+		if before != "" {
+			fmt.Println("same process:", m.ProcessID() == before)
+		}
+		before = m.ProcessID()
+	}
+	// Output:
+	// first [0_0 0_1] at epoch 2
+	// second [0_0 0_1] at epoch 2
+	// same process: true
 }
 
 // The tasks of a static member wait for its return.
@@ -131,6 +183,88 @@ func ExampleMember_Snapshot() {
 	// Output:
 	// shop RECONCILING at epoch 2 heartbeats every 5s
 	// UNSUBSCRIBED
+}
+
+// A member finds that the whole application has to stop. The next heartbeat says so, and
+// all members, itself included, revoke their tasks, leave and end with this status.
+func ExampleMember_RequestShutdown() {
+	cluster := exampleCluster()
+	defer cluster.Close()
+	cl, err := kgo.NewClient(cluster.KgoOpts()...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer cl.Close()
+
+	var m *client.Member
+	m, err = client.NewMember(cl, "shop", exampleTopology(),
+		client.OnTasksAssigned(func(context.Context, client.Assignment) error {
+			m.RequestShutdown() // the data is not fit to be processed
+			return nil
+		}),
+		client.OnTasksRevoked(func(_ context.Context, tasks []topology.TaskID) error {
+			fmt.Println("finish and commit", tasks)
+			return nil
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	var ended *membership.StatusError
+	if errors.As(m.Run(context.Background()), &ended) {
+		fmt.Println("shutdown:", ended.Status.Code == membership.StatusShutdownApplication)
+	}
+	fmt.Println("members:", len(cluster.DescribeStreamsGroup("shop").Members))
+	// Output:
+	// finish and commit [0_0 0_1]
+	// shutdown: true
+	// members: 0
+}
+
+// stateLog is a hook: it implements two of the interfaces.
+type stateLog struct{}
+
+func (stateLog) OnStateChanged(m client.Meta, from, to membership.State, _ int32) {
+	fmt.Println(m.Group, from, "to", to)
+}
+
+func (stateLog) OnTasksAssigned(_ client.Meta, a client.Assignment, _ time.Duration, err error) {
+	fmt.Println("assigned", a.Active, err)
+}
+
+// Hooks observe a member. There is a ready-made one for Prometheus in plugin/prom.
+func ExampleWithHooks() {
+	cluster := exampleCluster()
+	defer cluster.Close()
+	cl, err := kgo.NewClient(cluster.KgoOpts()...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer cl.Close()
+
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	m, err := client.NewMember(cl, "shop", exampleTopology(),
+		client.WithHooks(stateLog{}),
+		client.OnEvent(func(e membership.Event) {
+			if s, ok := e.(membership.StateChanged); ok && s.To == membership.StateStable {
+				stop()
+			}
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := m.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// shop UNSUBSCRIBED to JOINING
+	// shop JOINING to RECONCILING
+	// assigned [0_0 0_1] <nil>
+	// shop RECONCILING to ACKNOWLEDGING
+	// shop ACKNOWLEDGING to STABLE
+	// shop STABLE to PREPARE_LEAVING
+	// shop PREPARE_LEAVING to LEAVING
+	// shop LEAVING to UNSUBSCRIBED
 }
 
 // A consumer fetches the records of its tasks. What was processed is committed

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
@@ -41,6 +42,11 @@ type world struct {
 func inBubble(t *testing.T, fn func(w *world), opts ...kfakeext.Opt) {
 	t.Helper()
 	t.Parallel()
+	synced(t, fn, opts...)
+}
+
+func synced(t *testing.T, fn func(w *world), opts ...kfakeext.Opt) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		t.Helper()
 		cl := kfakeext.Start(t, append([]kfakeext.Opt{kfakeext.Topic("in", 4)}, opts...)...)
@@ -138,6 +144,14 @@ func (w *world) produce(topic string, partition int32, from, n int) {
 		r := &kgo.Record{Topic: topic, Partition: partition, Key: []byte("k"), Value: fmt.Append(nil, from+i)}
 		require.NoError(w, cl.ProduceSync(w.Context(), r).FirstErr())
 	}
+}
+
+// grow gives a topic more partitions.
+func grow(w *world, topic string, partitions int) {
+	w.Helper()
+	resp, err := kadm.NewClient(w.client).UpdatePartitions(w.Context(), partitions, topic)
+	require.NoError(w, err)
+	require.NoError(w, resp.Error())
 }
 
 // plain is a topology with one subtopology, "0", that reads the topic "in".

@@ -23,12 +23,32 @@ func (m *Member) logEvent(e membership.Event) {
 		m.log(kgo.LogLevelDebug, "callback finished", "kind", e.Kind, "tasks", e.Tasks, "took", e.Took, "err", e.Err)
 	case membership.StatusChanged:
 		for _, s := range e.Statuses {
-			m.log(kgo.LogLevelWarn, "status", "code", s.Code, "detail", s.Detail)
+			m.log(kgo.LogLevelWarn, "status", "status", s)
 		}
 	case membership.HeartbeatRejected:
 		m.log(kgo.LogLevelInfo, "heartbeat refused", "code", e.Code, "message", e.Message, "epoch", e.Epoch, "retry", e.Retry)
 	case membership.HeartbeatLost:
 		m.log(kgo.LogLevelDebug, "heartbeat without an answer", "err", e.Err, "retry", e.Retry)
+	case membership.LookUpFailed:
+		m.log(kgo.LogLevelDebug, "cannot find the coordinator", "err", e.Err, "retry", e.Retry)
+	case membership.Unreachable:
+		m.log(kgo.LogLevelWarn, "no good answer from the coordinator", "for", e.For, "err", e.Err)
+	case membership.FeaturesLeftOut:
+		if len(e.Features) > 0 {
+			m.log(kgo.LogLevelWarn, "the broker is too old for some of what this member has to tell, and is not told", "version", e.Version, "features", e.Features)
+		} else {
+			m.log(kgo.LogLevelInfo, "the broker is told everything again", "version", e.Version)
+		}
+	case membership.RolesOverlap:
+		m.log(kgo.LogLevelWarn, "the assignment has tasks in several roles", "ignored", e.Ignored, "merged", e.Merged)
+	case membership.SourcesResolved:
+		m.log(kgo.LogLevelInfo, "source patterns resolved", "topics", e.Topics)
+	case membership.DescriptionSent:
+		if e.Err == nil {
+			m.log(kgo.LogLevelInfo, "described the topology")
+		} else {
+			m.log(kgo.LogLevelInfo, "the description of the topology was not taken", "err", e.Err, "retry", e.Retry)
+		}
 	case membership.CoordinatorKnown:
 		m.log(kgo.LogLevelInfo, "coordinator found", "version", e.Version)
 	case membership.CoordinatorLost:

@@ -38,6 +38,14 @@ type config struct {
 	onLost              func(context.Context, []topology.TaskID)
 	onEvent             func(membership.Event)
 	offsets             func() (offsets, ends map[topology.TaskID]int64)
+	dormant             func() map[topology.TaskID]int64
+	stateDir            string
+	process             *Process
+	groupClient         *kgo.Client
+	noDescription       bool
+	ignoreStatus        bool
+	patience            time.Duration
+	hooks               []Hook
 	logger              kgo.Logger
 	kgoOpts             []kgo.Opt
 	kgoOptsGiven        bool
@@ -101,8 +109,8 @@ func InstanceID(id string) Opt {
 }
 
 // RackID tells the coordinator where the member runs.
-func RackID(id string) Opt {
-	return optFunc(func(c *config) {
+func RackID(id string) ProcessOpt {
+	return processFunc(func(c *config) {
 		if c.rackID = id; strings.TrimSpace(id) == "" {
 			c.bad("RackID", fmt.Sprintf("%q", id), "want an id, or leave the option out")
 		}
@@ -111,9 +119,9 @@ func RackID(id string) Opt {
 
 // ProcessID names the process: members with one id share a disk, and never hold
 // the same task twice. The default is a fresh random UUID. Keep it across restarts
-// if the process keeps its state.
-func ProcessID(id string) Opt {
-	return optFunc(func(c *config) {
+// if the process keeps its state; [StateDir] does that.
+func ProcessID(id string) ProcessOpt {
+	return processFunc(func(c *config) {
 		if c.processID = id; strings.TrimSpace(id) == "" {
 			c.bad("ProcessID", fmt.Sprintf("%q", id), "want an id, or leave the option out")
 		}
@@ -122,8 +130,8 @@ func ProcessID(id string) Opt {
 
 // UserEndpoint is where this process answers interactive queries. It is told to
 // the other members.
-func UserEndpoint(host string, port uint16) Opt {
-	return optFunc(func(c *config) {
+func UserEndpoint(host string, port uint16) ProcessOpt {
+	return processFunc(func(c *config) {
 		if host == "" || port == 0 {
 			c.bad("UserEndpoint", fmt.Sprintf("%q, %d", host, port), "want a host and a port")
 		}
@@ -134,8 +142,8 @@ func UserEndpoint(host string, port uint16) Opt {
 // ClientTag adds a tag for the rack-aware placement of standbys (group config
 // streams.rack.aware.assignment.tags). Kafka's limits hold: five tags, keys of 20
 // characters, values of 30.
-func ClientTag(key, value string) Opt {
-	return optFunc(func(c *config) {
+func ClientTag(key, value string) ProcessOpt {
+	return processFunc(func(c *config) {
 		if strings.TrimSpace(key) == "" || strings.TrimSpace(value) == "" {
 			c.bad("ClientTag", fmt.Sprintf("%q, %q", key, value), "want a key and a value")
 		}
@@ -180,7 +188,9 @@ func RequestTimeout(d time.Duration) Opt {
 }
 
 // LeaveTimeout bounds what happens after the context of Run has ended: revoke,
-// commit, leave. The default is 10 s.
+// commit, leave. The default is 10 s, well below the grace period of 30 s that
+// Kubernetes gives. A callback that is still running when nine tenths of it are
+// over finds its context ended; the rest is for telling the coordinator.
 func LeaveTimeout(d time.Duration) Opt {
 	return optFunc(func(c *config) { c.leaveTimeout = c.positive("LeaveTimeout", d) })
 }
@@ -222,13 +232,68 @@ func OnEvent(fn func(membership.Event)) Opt { return optFunc(func(c *config) { c
 
 // TaskOffsets is asked before each heartbeat, and more often than that, for the sums
 // of changelog offsets and ends of the tasks whose state is on this process, active
-// tasks that have caught up left out. It runs on the goroutine of Run, must be quick
-// and may not change the maps afterwards.
+// tasks that have caught up left out. What was in memory only is gone after a restart,
+// and so must its position be. It runs on the goroutine of Run, must be quick and may
+// not change the maps afterwards.
 func TaskOffsets(fn func() (offsets, ends map[topology.TaskID]int64)) Opt {
 	return optFunc(func(c *config) { c.offsets = fn })
 }
 
-// WithLogger logs what happens. The default logs nothing.
+// WithHooks adds hooks, which observe the member, see [Hook].
+func WithHooks(hooks ...Hook) Opt {
+	return optFunc(func(c *config) {
+		for _, h := range hooks {
+			if h != nil {
+				c.hooks = append(c.hooks, h)
+			}
+		}
+	})
+}
+
+// GroupClient has heartbeats and look-ups of the coordinator go through a client of
+// their own, which must outlive the member and which it does not close. On one client
+// all requests to a broker that neither produce nor fetch share a connection, on
+// which answers come in order: while a commit takes 300 ms at the coordinator, a
+// heartbeat that comes after it waits 300 ms, on a client of its own nothing. Use
+// it where commits or transactions are slow or many; the price is one connection
+// per broker. A [Member] makes no other requests, so it does not use its first
+// client then.
+func GroupClient(cl *kgo.Client) Opt {
+	return optFunc(func(c *config) {
+		if c.groupClient = cl; cl == nil {
+			c.bad("GroupClient", "nil", "want a client, or leave the option out")
+		}
+	})
+}
+
+// FailOnStatus says whether the member ends, after it has left in good order, when
+// the coordinator reports what the application cannot recover from: topics whose
+// partitions do not fit together (status 2), somebody's request to shut the whole
+// application down (status 4), and source topics that are missing for longer than
+// [MissingTopicsPatience] (status 1). It does by default, as Kafka Streams; the
+// cause of the error is a *[membership.StatusError]. Without it the application
+// sees to the statuses itself: in snapshots, events and hooks.
+func FailOnStatus(on bool) Opt { return optFunc(func(c *config) { c.ignoreStatus = !on }) }
+
+// MissingTopicsPatience is how long source topics may be missing before
+// [FailOnStatus] ends the member. The default is two heartbeat intervals; a time
+// below 0 is for ever.
+func MissingTopicsPatience(d time.Duration) Opt {
+	return optFunc(func(c *config) {
+		if c.patience = d; d == 0 {
+			c.bad("MissingTopicsPatience", "0s", "want a time above 0, or one below 0 for ever")
+		}
+	})
+}
+
+// PushDescription says whether the member describes its topology to the coordinator
+// when it asks for that (KIP-1331), for operators to see. It does by default.
+func PushDescription(on bool) Opt { return optFunc(func(c *config) { c.noDescription = !on }) }
+
+// WithLogger logs what happens. The default logs nothing. For a *slog.Logger use
+// franz-go's own adapter, github.com/twmb/franz-go/plugin/kslog:
+//
+//	client.WithLogger(kslog.New(slog.Default()))
 func WithLogger(l kgo.Logger) Opt {
 	return optFunc(func(c *config) {
 		if c.logger = l; l == nil {
@@ -245,12 +310,21 @@ func KgoOpts(opts ...kgo.Opt) Opt {
 }
 
 func (c *config) core(group string, topo *topology.Topology, jitter func() float64) membership.Config {
-	return membership.Config{
+	out := membership.Config{
 		Group: group, MemberID: c.memberID, InstanceID: c.instanceID, RackID: c.rackID, ProcessID: c.processID,
 		Endpoint: c.endpoint, ClientTags: maps.Clone(c.tags), Topology: topo,
 		MaxPollInterval: c.maxPoll, PollGuard: c.guard, RetryBackoff: c.backoff, RetryBackoffMax: c.backoffMax, Jitter: jitter,
+		LeaveTimeout: c.orderly(), FailOnStatus: !c.ignoreStatus, MissingTopicsPatience: c.patience,
 	}
+	if !c.noDescription && topo != nil {
+		out.Description = topo.Description()
+	}
+	return out
 }
+
+// orderly is the part of the leave time-out in which everything is done in its
+// order. The rest is for a last leave heartbeat if that was not enough.
+func (c *config) orderly() time.Duration { return c.leaveTimeout - c.leaveTimeout/10 }
 
 type nopLogger struct{}
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -32,18 +34,15 @@ func (r *runtime) findCoordinator() {
 	if r.ctx.Err() != nil {
 		return
 	}
-	if err != nil {
-		m.log(kgo.LogLevelWarn, "cannot find the coordinator", "group", m.group, "err", err)
-	}
 	m.input(func(now time.Duration) {
-		var unsupported *UnsupportedError
+		_, unsupported := errors.AsType[*UnsupportedError](err)
 		switch {
-		case errors.As(err, &unsupported), errors.Is(err, kgo.ErrClientClosed):
+		case unsupported, errors.Is(err, kgo.ErrClientClosed):
 			m.core.CoordinatorUnsupported(err)
 		case err != nil:
 			m.core.CoordinatorFailed(now, err)
 		default:
-			m.node = node
+			m.node, m.version = node, version
 			m.core.CoordinatorFound(now, version)
 		}
 	})
@@ -109,35 +108,93 @@ func heartbeatVersion(ctx context.Context, cl *kgo.Client, node int32) (int16, e
 // heartbeat sends one heartbeat to the coordinator, once: the core owns retries.
 func (r *runtime) heartbeat(node int32, id uint64, req *kmsg.StreamsGroupHeartbeatRequest) {
 	m := r.m
-	ctx, cancel := context.WithTimeout(r.ctx, m.cfg.requestTimeout)
-	defer cancel()
-	kresp, err := m.cl.Broker(int(node)).Request(ctx, pinned{req, req.Version})
+	began := time.Now()
+	timeout := m.cfg.requestTimeout
+	if req.MemberEpoch < 0 {
+		timeout = min(timeout, m.cfg.leaveTimeout/3) // there is little time to leave, and a chance to repeat it
+	}
+	resp, err := m.send(r.ctx, timeout, node, req)
+	took := time.Since(began)
 	m.input(func(now time.Duration) {
 		m.unanswered--
-		if r.ctx.Err() != nil {
+		m.note(func() {
+			each(m.cfg.hooks, func(h HookHeartbeatAnswered) { h.OnHeartbeatAnswered(m.meta(), took, resp, err) })
+		})
+		switch {
+		case r.ctx.Err() != nil:
 			return
-		}
-		if err != nil {
+		case err != nil:
 			m.core.HeartbeatFailed(now, id, classify(err), err)
-			return
+		default:
+			m.core.HeartbeatAnswered(now, id, resp)
+			if resp.ErrorCode == 0 && req.MemberEpoch >= 0 && m.node == node && m.version != resp.Version {
+				// The broker was replaced by a newer or an older one so quickly that
+				// nobody noticed.
+				m.version = resp.Version
+				m.core.CoordinatorFound(now, resp.Version)
+			}
 		}
-		m.core.HeartbeatAnswered(now, id, kresp.(*kmsg.StreamsGroupHeartbeatResponse))
+		close(m.answered)
+		m.answered = make(chan struct{})
 	})
 }
 
-// pinned caps the version of one request: the core has chosen it and built the body
-// for it.
-type pinned struct {
-	kmsg.Request
-	version int16
+func (m *Member) send(ctx context.Context, timeout time.Duration, node int32, req *kmsg.StreamsGroupHeartbeatRequest) (*kmsg.StreamsGroupHeartbeatResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	kresp, err := m.cl.Broker(int(node)).Request(ctx, adaptable{req})
+	if err != nil {
+		return nil, err
+	}
+	return kresp.(*kmsg.StreamsGroupHeartbeatResponse), nil
 }
 
-func (p pinned) MaxVersion() int16 { return p.version }
+// describe sends the description of the topology, once.
+func (r *runtime) describe(node int32, req *kmsg.StreamsGroupTopologyDescriptionUpdateRequest) {
+	m := r.m
+	ctx, cancel := context.WithTimeout(r.ctx, m.cfg.requestTimeout)
+	defer cancel()
+	kresp, err := m.cl.Broker(int(node)).Request(ctx, req)
+	m.input(func(now time.Duration) {
+		switch {
+		case r.ctx.Err() != nil:
+		case err != nil:
+			m.core.DescriptionFailed(now, classify(err), err)
+		default:
+			m.core.DescriptionAnswered(now, kresp.(*kmsg.StreamsGroupTopologyDescriptionUpdateResponse))
+		}
+	})
+}
+
+// adaptable is a heartbeat that was built for the version of the coordinator that was
+// looked up, and is sent in the one that the connection turns out to have.
+type adaptable struct {
+	*kmsg.StreamsGroupHeartbeatRequest
+}
+
+// MaxVersion is the highest version that this package speaks.
+func (adaptable) MaxVersion() int16 { return maxHeartbeatVersion }
+
+// SetVersion is called with what the connection negotiated. A broker would refuse, for
+// good, what its version does not have. What a body for an old version leaves out means
+// "unchanged" in a new one.
+func (a adaptable) SetVersion(v int16) {
+	if v == 0 {
+		a.TaskOffsets, a.TaskEndOffsets = nil, nil
+	}
+	a.StreamsGroupHeartbeatRequest.SetVersion(v)
+}
+
+// rejection is an answer with an error code, as an error.
+func rejection(e membership.HeartbeatRejected) error {
+	return fmt.Errorf("client: heartbeat refused: %w", kerr.ErrorForCode(e.Code))
+}
 
 // classify tells the core what a missing answer means. A broken connection, an
 // unknown broker and the like are all one: look the coordinator up again.
 func classify(err error) membership.FailureKind {
 	var k *kerr.Error
+	var network net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return membership.TimedOut
@@ -145,6 +202,8 @@ func classify(err error) membership.FailureKind {
 		return membership.Other
 	case errors.As(err, &k) && !k.Retriable:
 		return membership.Other
+	case errors.Is(err, io.EOF), errors.As(err, &network):
+		return membership.Disconnected
 	case strings.Contains(err.Error(), "SASL"):
 		return membership.Other
 	}

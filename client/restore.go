@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -13,11 +14,17 @@ import (
 	"github.com/streamsgroup/streamsgroup/topology"
 )
 
+// restoreIdle is how long a restore waits for records before it looks whether what
+// it waits for is still there.
+const restoreIdle = time.Second
+
 // RestoreChangelog reads the task's partition of each changelog of its subtopology,
 // from the start to the end as it is now, and calls fn for every record of a
 // committed or no transaction. Use it inside the callback for assigned tasks: the
-// former owner has given the task up by then, so the end stands still. It uses a
-// client of its own and ends early with fn's error or ctx's.
+// former owner has given the task up by then, so the end stands still. Records that
+// are deleted meanwhile are not waited for. It uses a client of its own, ends early
+// with fn's error or ctx's, and counts as polling: however long it takes, the poll
+// guard sees that the application is alive, unless fn blocks.
 func (c *Consumer) RestoreChangelog(ctx context.Context, task topology.TaskID, fn func(*kgo.Record) error) error {
 	topics := c.topo.Changelogs(task.Subtopology)
 	if len(topics) == 0 {
@@ -35,37 +42,82 @@ func (c *Consumer) RestoreChangelog(ctx context.Context, task topology.TaskID, f
 		from[topic] = map[int32]kgo.Offset{task.Partition: kgo.NewOffset().At(r.start)}
 	}
 	// Transaction markers take offsets: without them the end might never be seen.
-	cl, err := kgo.NewClient(append(slices.Clone(c.opts), kgo.ConsumePartitions(from), kgo.KeepControlRecords(),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(fetchMaxWait))...)
+	opts := slices.Concat(c.opts, fetchOpts(), []kgo.Opt{
+		kgo.ConsumePartitions(from), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.KeepControlRecords(), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	})
+	cl, err := kgo.NewClient(opts...)
 	if err != nil {
 		return fmt.Errorf("client: restore of task %s: %w", task, err)
 	}
 	defer cl.Close()
 	for len(left) > 0 {
-		fetches := cl.PollFetches(ctx)
-		if err := fetches.Err0(); err != nil && (ctx.Err() != nil || errors.Is(err, kgo.ErrClientClosed)) {
+		c.member.Polled()
+		arrived, err := restoreSome(ctx, cl, min(restoreIdle, c.guardPause()), left, fn)
+		if err != nil {
 			return fmt.Errorf("client: restore of task %s: %w", task, err)
 		}
-		for it := fetches.RecordIter(); !it.Done(); {
-			r := it.Next()
-			if !r.Attrs.IsControl() && r.Offset < left[r.Topic].end {
-				if err := fn(r); err != nil {
-					return err
-				}
-			}
-			if want, ok := left[r.Topic]; ok && r.Offset+1 >= want.end {
-				delete(left, r.Topic)
+		if !arrived {
+			if err := c.forgetDeleted(ctx, left, task.Partition); err != nil {
+				return fmt.Errorf("client: restore of task %s: %w", task, err)
 			}
 		}
-		var failed error
-		fetches.EachError(func(topic string, partition int32, err error) {
-			if kerr.IsRetriable(err) {
-				return // kgo goes on trying
+	}
+	c.member.Polled()
+	return nil
+}
+
+// restoreSome hands over what one poll brings, crosses off what is complete, and
+// returns whether there was anything.
+func restoreSome(ctx context.Context, cl *kgo.Client, wait time.Duration, left map[string]offsetRange, fn func(*kgo.Record) error) (arrived bool, err error) {
+	short, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	fetches := cl.PollFetches(short)
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	if fetches.IsClientClosed() {
+		return false, kgo.ErrClientClosed
+	}
+	for it := fetches.RecordIter(); !it.Done(); {
+		arrived = true
+		r := it.Next()
+		if !r.Attrs.IsControl() && r.Offset < left[r.Topic].end {
+			if err := fn(r); err != nil {
+				return true, err
 			}
-			failed = fmt.Errorf("client: restore of task %s from %s-%d: %w", task, topic, partition, err)
-		})
-		if failed != nil {
-			return failed
+		}
+		if want, ok := left[r.Topic]; ok && r.Offset+1 >= want.end {
+			delete(left, r.Topic)
+		}
+	}
+	pause := false
+	fetches.EachError(func(topic string, partition int32, ferr error) {
+		pause = true
+		if errors.Is(ferr, context.DeadlineExceeded) || kerr.IsRetriable(ferr) || passing(ferr) {
+			return // kgo goes on trying
+		}
+		err = fmt.Errorf("%s-%d: %w", topic, partition, ferr)
+	})
+	if pause && err == nil {
+		select {
+		case <-short.Done():
+		case <-time.After(fetchRetry):
+		}
+	}
+	return arrived, err
+}
+
+// forgetDeleted crosses off changelogs of which nothing is left before the end that
+// is wanted: retention, or somebody, has deleted it.
+func (c *Consumer) forgetDeleted(ctx context.Context, left map[string]offsetRange, partition int32) error {
+	for topic, r := range left {
+		start, err := c.listOffset(ctx, topic, partition, -2)
+		switch {
+		case err == nil && start >= r.end:
+			delete(left, topic)
+		case err != nil && (ctx.Err() != nil || !passing(err)):
+			return err
 		}
 	}
 	return nil
