@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -172,7 +173,7 @@ func TestHandlerAndRegistry(t *testing.T) {
 	metrics := prom.NewMetrics("shop", prom.Registry(registry))
 	require.NoError(t, run(t, metrics, func(*kfakeext.Cluster, *client.Member) {
 		w := httptest.NewRecorder()
-		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		body, err := io.ReadAll(w.Result().Body)
 		require.NoError(t, err)
 		assert.Contains(t, string(body), `shop_heartbeats_total{group="g"} `)
