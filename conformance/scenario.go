@@ -53,6 +53,7 @@ func Scenarios() []Scenario {
 		creation,
 		reconcile,
 		assignment,
+		warmups,
 		configs,
 		leaving,
 		static,
@@ -63,6 +64,7 @@ func Scenarios() []Scenario {
 		listing,
 		descriptions,
 		kips,
+		upgrades,
 		quirks,
 		access,
 	)

@@ -28,6 +28,7 @@ type softChanges struct {
 	shutdownBy   string
 
 	descriptionRetry *descriptionRetry // nil to leave it
+	refinement       *refinement       // nil to leave it
 
 	timer *timer // that a tick decided about
 }
@@ -90,6 +91,9 @@ func (c *coordinatorState) applySoft(now Now, g *group, m *member, soft *softCha
 	if soft.descriptionRetry != nil {
 		g.descriptionRetry = *soft.descriptionRetry
 	}
+	if soft.refinement != nil {
+		g.refinement = soft.refinement
+	}
 	if soft.topics.configured != nil {
 		if soft.topics.configured != g.topics.configured {
 			g.endpoints.forget()
@@ -114,7 +118,7 @@ func (c *coordinatorState) applySoft(now Now, g *group, m *member, soft *softCha
 }
 
 func (c *coordinatorState) applyHeartbeat(now Now, m *member, soft *softChanges) {
-	m.version = soft.version
+	m.version, m.heard = soft.version, true
 	if soft.offsets != nil {
 		m.offsets = soft.offsets
 	}
@@ -169,7 +173,7 @@ func (c *coordinatorState) apply(r record.Record) {
 		return
 	}
 	if g == nil {
-		g = newGroup(key.Group)
+		g = newGroup(key.Group, c.policy)
 		c.groups[key.Group] = g
 	}
 	switch r := r.(type) {

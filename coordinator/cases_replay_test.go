@@ -24,7 +24,7 @@ func TestReplay(t *testing.T) {
 	owner := func(w *world, task string) string {
 		id, err := topology.ParseTaskID(task)
 		require.NoError(w.t, err)
-		return w.c.groups[groupID].owners.active[id]
+		return w.c.groups[groupID].activeOwners()[filedTask{0, id}]
 	}
 	replay := func(w *world, records ...record.Record) {
 		for _, r := range records {
@@ -68,7 +68,7 @@ func TestReplay(t *testing.T) {
 			assert.Equal(w.t, before, w.c.stateOf(groupID))
 			replay(w, tombstone(record.TypeCurrentAssignment, groupID, "m1"))
 			assert.EqualValues(w.t, -1, w.c.groups[groupID].members["m1"].cur.epoch)
-			assert.Empty(w.t, w.c.groups[groupID].owners.active)
+			assert.Empty(w.t, w.c.groups[groupID].activeOwners())
 			refused("target assignment")
 			replay(w, tombstone(record.TypeTargetAssignment, groupID, "m1"), tombstone(record.TypeMemberMetadata, groupID, "m1"))
 			assert.Empty(w.t, w.c.groups[groupID].members)

@@ -13,7 +13,7 @@ import (
 // Clone returns an independent copy.
 func (c *Coordinator) Clone() *Coordinator {
 	out := &Coordinator{coordinatorState{
-		policy: c.policy, descriptions: c.descriptions, broker: c.broker, assignors: c.assignors, builtin: c.builtin,
+		policy: c.policy, descriptions: c.descriptions, logEnds: c.logEnds, broker: c.broker, assignors: c.assignors, builtin: c.builtin,
 		groups: map[string]*group{}, overrides: maps.Clone(c.overrides),
 	}}
 	for _, id := range slices.Sorted(maps.Keys(c.groups)) {
@@ -27,7 +27,7 @@ func (c *coordinatorState) cloneGroup(g *group) *group {
 	n.members, n.static = map[string]*member{}, maps.Clone(g.static)
 	n.stableAt, n.readers = maps.Clone(g.stableAt), maps.Clone(g.readers)
 	n.endpoints.changed = slices.Clone(g.endpoints.changed)
-	n.owners = ownerIndex{maps.Clone(g.owners.active), cloneLists(g.owners.standby), cloneLists(g.owners.warmup)}
+	n.owners = g.owners.clone()
 	n.initial.g = &n
 	c.cloneTimer(&n.initial)
 	for _, id := range g.memberIDs() {
@@ -98,6 +98,12 @@ func (g *group) appendSoft(dst []byte) []byte {
 	if r := g.descriptionRetry; r.attempts > 0 {
 		dst = fmt.Appendf(dst, "description of %d asked for %d times, not before %d\n", r.epoch, r.attempts, r.until)
 	}
+	if p := g.refinement; p != nil && p.epoch == g.assignmentEpoch {
+		dst = fmt.Appendf(dst, "refinement of %d settled %v %d %d moving %v\n", p.epoch, p.settled, p.warmups, p.lag, p.moving)
+		for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
+			dst = fmt.Appendf(dst, "%q %v\n", id, p.tasks[id])
+		}
+	}
 	if c := g.configured(); c != nil {
 		dst = fmt.Appendf(dst, "configured %d %+v\n", c.TopologyEpoch, c.Problem)
 		for _, s := range c.Subtopologies {
@@ -106,7 +112,7 @@ func (g *group) appendSoft(dst []byte) []byte {
 	}
 	for _, id := range g.memberIDs() {
 		m := g.members[id]
-		dst = fmt.Appendf(dst, "member %q session %v %d rebalance %v %d %d version %d\n", id, m.session.armed(), m.session.at, m.rebalance.armed(), m.rebalance.at, m.rebalance.epoch, m.version)
+		dst = fmt.Appendf(dst, "member %q session %v %d rebalance %v %d %d version %d %v\n", id, m.session.armed(), m.session.at, m.rebalance.armed(), m.rebalance.at, m.rebalance.epoch, m.version, m.heard)
 		for _, l := range []map[topology.TaskID]int64{m.offsets, m.ends} {
 			for _, t := range slices.SortedFunc(maps.Keys(l), topology.TaskID.Compare) {
 				dst = fmt.Appendf(dst, "%s=%d ", t, l[t])

@@ -72,7 +72,7 @@ func (s *swarm) fork(log []record.Record) *swarm {
 	w.c, w.fx = s.c.Clone(), Effects{}
 	w.log, w.batches = slices.Clone(s.log), slices.Clone(s.batches)
 	w.shadow = s.shadow.Clone()
-	f := &swarm{world: &w, rt: s.rt, updates: s.updates}
+	f := &swarm{world: &w, rt: s.rt, updates: s.updates, version: s.version}
 	for _, c := range s.clients {
 		copied := *c
 		f.clients = append(f.clients, &copied)

@@ -40,6 +40,10 @@ type Config struct {
 	// Assignors are registered in addition to the built-in ones, or in place of
 	// one with the same name.
 	Assignors []assignor.Assignor
+	// LogEnds tells where changelogs end, nil if nobody knows. Without it a member
+	// that reports no end offset for a task that it is to take over never counts
+	// as caught up.
+	LogEnds LogEnds
 	// Descriptions is whether the driver keeps descriptions of topologies.
 	Descriptions bool
 }
@@ -105,6 +109,7 @@ type coordinatorState struct {
 	descriptions bool // of topologies are kept
 	broker       brokerConfig
 	assignors    map[string]assignor.Assignor
+	logEnds      LogEnds
 	builtin      []string // names of the built-in ones, the default first
 	groups       map[string]*group
 	overrides    map[string]map[string]string // by group, which need not exist
@@ -116,10 +121,10 @@ type coordinatorState struct {
 // New returns an empty coordinator. The error names the config at fault.
 func New(cfg Config) (*Coordinator, error) {
 	c := &Coordinator{coordinatorState{
-		policy: cfg.Policy, descriptions: cfg.Descriptions, assignors: map[string]assignor.Assignor{},
+		policy: cfg.Policy, descriptions: cfg.Descriptions, logEnds: cfg.LogEnds, assignors: map[string]assignor.Assignor{},
 		groups: map[string]*group{}, overrides: map[string]map[string]string{},
 	}}
-	builtin := []assignor.Assignor{assignor.NewSticky()}
+	builtin := []assignor.Assignor{assignor.NewSticky(), assignor.NewHighlyAvailable()}
 	if cfg.Policy == Kafka {
 		builtin = []assignor.Assignor{assignor.NewSticky(assignor.StrictKafka())}
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsgroup/streamsgroup/coordinator/record"
-	"github.com/streamsgroup/streamsgroup/coordinator/topics"
 )
 
 type (
@@ -122,28 +121,28 @@ func (h *heartbeat) newEndpointList() []wireEndpoint {
 // there is no such member or it has no endpoint.
 func (h *heartbeat) endpointOf(id string) (entry wireEndpoint, ok bool) {
 	if id == h.meta.Member {
-		return endpointEntry(h.meta.UserEndpoint, h.next.assigned, h.configured)
+		return endpointEntry(h.meta.UserEndpoint, h.next.assigned, h.view().sources(h.meta.TopologyEpoch))
 	}
 	m := h.g.members[id]
 	if m == nil || id == h.replaced {
 		return entry, false
 	}
-	return endpointEntry(m.meta.UserEndpoint, m.cur.assigned, h.configured)
+	return endpointEntry(m.meta.UserEndpoint, m.cur.assigned, h.view().sources(m.meta.TopologyEpoch))
 }
 
-func endpointEntry(e *record.Endpoint, tasks roles, c *topics.Configured) (entry wireEndpoint, ok bool) {
+func endpointEntry(e *record.Endpoint, tasks roles, sources sourcesOf) (entry wireEndpoint, ok bool) {
 	if e == nil {
 		return entry, false
 	}
 	out := kmsg.NewStreamsGroupHeartbeatResponsePartitionsByUserEndpoint()
 	out.UserEndpoint.Host, out.UserEndpoint.Port = e.Host, e.Port
 	out.ActivePartitions, out.StandbyPartitions = []wireActive{}, []wireStandby{}
-	eachTopic(tasks.active, c, func(topic string, partitions []int32) {
+	eachTopic(tasks.active, sources, func(topic string, partitions []int32) {
 		p := kmsg.NewStreamsGroupHeartbeatResponsePartitionsByUserEndpointActivePartition()
 		p.Topic, p.Partitions = topic, partitions
 		out.ActivePartitions = append(out.ActivePartitions, p)
 	})
-	eachTopic(tasks.standby.plus(tasks.warmup), c, func(topic string, partitions []int32) {
+	eachTopic(tasks.standby.plus(tasks.warmup), sources, func(topic string, partitions []int32) {
 		p := kmsg.NewStreamsGroupHeartbeatResponsePartitionsByUserEndpointStandbyPartition()
 		p.Topic, p.Partitions = topic, partitions
 		out.StandbyPartitions = append(out.StandbyPartitions, p)
@@ -154,18 +153,13 @@ func endpointEntry(e *record.Endpoint, tasks roles, c *topics.Configured) (entry
 // eachTopic turns tasks into partitions of their source topics, leaving out
 // partitions that a smaller topic does not have. While source topics are missing
 // or wrong a member serves nothing; Kafka fails the heartbeat instead.
-func eachTopic(l taskList, c *topics.Configured, fn func(topic string, partitions []int32)) {
-	if c == nil {
-		return
-	}
+func eachTopic(l taskList, sources sourcesOf, fn func(topic string, partitions []int32)) {
 	for len(l) > 0 {
 		n := sameSubtopology(l)
-		if s := subtopology(c, l[0].Subtopology); s != nil {
-			for _, topic := range s.Sources {
-				ps := slices.DeleteFunc(partitions(l[:n]), func(p int32) bool { return p >= topic.Partitions })
-				if len(ps) > 0 {
-					fn(topic.Name, ps)
-				}
+		for _, topic := range sources(l[0].Subtopology) {
+			ps := slices.DeleteFunc(partitions(l[:n]), func(p int32) bool { return p >= topic.Partitions })
+			if len(ps) > 0 {
+				fn(topic.Name, ps)
 			}
 		}
 		l = l[n:]

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/streamsgroup/streamsgroup/topology"
@@ -92,6 +94,9 @@ type (
 		Tasks    int // active tasks handed out
 		// Unassigned are tasks that nobody eligible can take.
 		Unassigned []topology.TaskID
+		// HeldBack says of some of these why: a member that is behind keeps a task
+		// that works on the same topics. They are given out when it has left.
+		HeldBack []Conflict
 	}
 	// AssignmentFailed is an assignor that could not do its work, or whose
 	// result breaks the rules and is refused. The member that asked is answered
@@ -101,6 +106,13 @@ type (
 		Epoch    int32 // group epoch that it was for
 		Assignor string
 		Reason   string
+	}
+	// RefinementRefused is a plan for warm-up tasks that would have lost an active
+	// task or given it out twice: the target is worked off as it is. It tells of
+	// a defect of the coordinator.
+	RefinementRefused struct {
+		Group string
+		Epoch int32 // assignment epoch that it was for
 	}
 	// AssignmentDelayed says that a computation waits, at the latest for Wait.
 	AssignmentDelayed struct {
@@ -168,6 +180,17 @@ type (
 		// those that hold an active task, or the member's own process if
 		// another of its members has the task in some role.
 		Holders []string
+		// Conflicts says which of the tasks wait for a member that is behind and
+		// works on the same topics in another task.
+		Conflicts []Conflict
+	}
+	// MemberUpgraded is a member that has come back with a newer topology. It runs
+	// nothing at first.
+	MemberUpgraded struct {
+		Group, Member      string
+		FromEpoch, ToEpoch int32 // topology epochs
+		// Held are the active tasks that it had, under their former ids.
+		Held []topology.TaskID
 	}
 	// TopologySet is the first topology of a group, or one that replaces it.
 	TopologySet struct {
@@ -176,6 +199,10 @@ type (
 		Replaced      bool
 		OldEpoch      int32
 		Subtopologies int
+		// Orphaned are internal topics of the replaced topology that this one does
+		// not use, ascending. They are left alone: members that are behind may
+		// work on them, and unread records may be in them.
+		Orphaned []string
 	}
 	// TopicsNotReady says that topics are missing or wrong.
 	TopicsNotReady struct {
@@ -232,6 +259,7 @@ func (e StateChanged) GroupID() string           { return e.Group }
 func (e EpochBumped) GroupID() string            { return e.Group }
 func (e TargetComputed) GroupID() string         { return e.Group }
 func (e AssignmentFailed) GroupID() string       { return e.Group }
+func (e RefinementRefused) GroupID() string      { return e.Group }
 func (e AssignmentDelayed) GroupID() string      { return e.Group }
 func (e MemberJoined) GroupID() string           { return e.Group }
 func (e MemberReplaced) GroupID() string         { return e.Group }
@@ -242,6 +270,7 @@ func (e TasksGranted) GroupID() string           { return e.Group }
 func (e RevocationAsked) GroupID() string        { return e.Group }
 func (e RevocationAcknowledged) GroupID() string { return e.Group }
 func (e TasksWaiting) GroupID() string           { return e.Group }
+func (e MemberUpgraded) GroupID() string         { return e.Group }
 func (e TopologySet) GroupID() string            { return e.Group }
 func (e TopicsNotReady) GroupID() string         { return e.Group }
 func (e TopicsReady) GroupID() string            { return e.Group }
@@ -252,6 +281,29 @@ func (e DescriptionRequested) GroupID() string   { return e.Group }
 func (e DescriptionStored) GroupID() string      { return e.Group }
 func (e DescriptionFailed) GroupID() string      { return e.Group }
 func (e ConfigClamped) GroupID() string          { return e.Group }
+
+// Conflict says why a task cannot be worked on yet: a member works on the same
+// topics by an older topology, in which they belong to another task. Two versions
+// must not read one partition, nor write one changelog.
+type Conflict struct {
+	Task topology.TaskID
+	// Holder is the process of that member, TopologyEpoch what it runs, and As
+	// its task.
+	Holder        string
+	TopologyEpoch int32
+	As            topology.TaskID
+	// Topics are what both work on. Empty if the older topology is not known.
+	Topics []string
+}
+
+// String names the task, who is in its way, and why.
+func (c Conflict) String() string {
+	what := "works on unknown topics"
+	if len(c.Topics) > 0 {
+		what = "works on " + strings.Join(c.Topics, ", ")
+	}
+	return fmt.Sprintf("%s: %s %s as %s of topology epoch %d", c.Task, c.Holder, what, c.As, c.TopologyEpoch)
+}
 
 // LeaveCause is why a membership ended.
 type LeaveCause int8

@@ -14,6 +14,7 @@ import (
 // the records rebuilds.
 type group struct {
 	id                string
+	policy            Policy
 	epoch             int32
 	assignmentEpoch   int32
 	assignmentMillis  int64 // wall time of the last computation, 0 if none
@@ -27,7 +28,8 @@ type group struct {
 	static            map[string]string // instance id to member id
 
 	// Derived from the durable part.
-	owners   ownerIndex
+	owners   holdings
+	older    []olderTopology   // that the topology record remembers
 	stableAt map[int32]int     // number of STABLE members by member epoch
 	readers  map[string]string // source topic to subtopology
 	required []string          // topics that the topology names and needs
@@ -39,6 +41,7 @@ type group struct {
 	shutdownBy    string
 	initial       timer // the initial rebalance delay
 	config        *effective
+	refinement    *refinement // of the present assignment epoch, nil if there is none
 
 	descriptionRetry descriptionRetry
 
@@ -49,7 +52,11 @@ type group struct {
 // topicView is a topology matched against the topics as they were last seen.
 type topicView struct {
 	configured *topics.Configured // nil before the first look
-	topology   *record.Topology   // that configured belongs to
+	// successions relate the topologies that some members still run to it.
+	successions []*succession
+	// older are the source topics of those topologies.
+	older    []olderSources
+	topology *record.Topology // that configured belongs to
 	// version is that of the image under which the topics were last looked at.
 	version uint64
 	// required are the topics that the topology needs, with those that its
@@ -61,9 +68,9 @@ type topicView struct {
 	resolution *resolution
 }
 
-func newGroup(id string) *group {
+func newGroup(id string, p Policy) *group {
 	g := &group{
-		id: id, epoch: 1, assignmentEpoch: 1, validatedEpoch: -1, storedDescription: -1, failedDescription: -1,
+		id: id, policy: p, epoch: 1, assignmentEpoch: 1, validatedEpoch: -1, storedDescription: -1, failedDescription: -1,
 		readers: map[string]string{},
 	}
 	g.noMembers()
@@ -74,7 +81,7 @@ func newGroup(id string) *group {
 // noMembers starts what is kept by member or by task anew.
 func (g *group) noMembers() {
 	g.members, g.static = map[string]*member{}, map[string]string{}
-	g.owners, g.stableAt = newOwnerIndex(), map[int32]int{}
+	g.owners, g.stableAt = nil, map[int32]int{}
 	g.endpoints.forget()
 }
 
@@ -84,12 +91,14 @@ type member struct {
 	meta   *record.MemberMetadata
 	cur    current
 	target *roles // nil if there is no record
+	filed  int32  // topology epoch under which its tasks are filed in group.owners
 
 	// Soft.
 	session       timer
 	rebalance     timer
 	offsets, ends map[topology.TaskID]int64
 	version       int16 // of the last heartbeat
+	heard         bool  // there was a heartbeat since the group was loaded
 }
 
 // gone is the member epoch of a member whose current assignment was deleted.
@@ -137,6 +146,7 @@ func (g *group) member(id string) *member {
 	if m == nil {
 		m = newMember(g, id)
 		g.members[id] = m
+		g.file(m, g.filingEpoch(m.meta.TopologyEpoch))
 		g.count(m)
 		g.forgetEncoded()
 	}
@@ -146,11 +156,11 @@ func (g *group) member(id string) *member {
 // setCurrent replaces a member's current assignment and keeps the index and the
 // counters in step.
 func (g *group) setCurrent(m *member, c current) {
-	g.owners.remove(m.meta.ProcessID, m.held())
+	g.unfile(m)
 	g.uncount(m)
 	m.cur = c
 	g.count(m)
-	g.owners.add(m.meta.ProcessID, m.held())
+	g.file(m, g.filingEpoch(m.meta.TopologyEpoch))
 	if m.meta.UserEndpoint != nil {
 		g.endpoints.touch(m.meta.Member)
 	}
@@ -160,14 +170,10 @@ func (g *group) setCurrent(m *member, c current) {
 // setMeta replaces a member's metadata. The tasks move with the process id.
 func (g *group) setMeta(m *member, meta *record.MemberMetadata) {
 	g.freeInstance(m)
-	if m.meta.ProcessID != meta.ProcessID {
-		g.owners.remove(m.meta.ProcessID, m.held())
-		g.owners.add(meta.ProcessID, m.held())
-	}
 	if m.meta.UserEndpoint != nil || meta.UserEndpoint != nil {
 		g.endpoints.touch(meta.Member)
 	}
-	m.meta = meta
+	g.refile(m, meta)
 	if meta.InstanceID != nil {
 		g.static[*meta.InstanceID] = meta.Member
 	}
@@ -175,7 +181,8 @@ func (g *group) setMeta(m *member, meta *record.MemberMetadata) {
 }
 
 func (g *group) removeMember(m *member) {
-	g.owners.remove(m.meta.ProcessID, m.held())
+	g.unfile(m)
+	g.owners.dropEmpty()
 	g.uncount(m)
 	g.freeInstance(m)
 	delete(g.members, m.meta.Member)
@@ -213,12 +220,13 @@ func (g *group) uncount(m *member) {
 }
 
 func (g *group) setTopology(t *record.Topology) {
-	g.topology, g.required = t, nil
+	g.topology, g.required, g.older = t, nil, nil
 	clear(g.readers)
 	if t == nil {
 		return
 	}
-	g.required = topics.Required(t)
+	g.older = olderFromRecord(t)
+	g.required = withOlder(topics.Required(t), g.older)
 	for i := range t.Subtopologies {
 		s := &t.Subtopologies[i]
 		for _, topic := range s.SourceTopics {

@@ -45,6 +45,12 @@ type heartbeat struct {
 	assignment int32    // assignment epoch after the request
 	goal       roles    // what the member is to have in that epoch
 	delayed    bool     // the assignment has to wait
+
+	targets map[string]roles // by member, if they were computed
+
+	upgraded   *upgrade // if the member has come back with a newer topology
+	unassigned taskList // by the target that was computed
+	heldBack   []Conflict
 }
 
 func (h *heartbeat) event(e Event)          { h.fx.Events = append(h.fx.Events, e) }
@@ -129,12 +135,14 @@ func (h *heartbeat) heartbeat(resp *kmsg.StreamsGroupHeartbeatResponse) *refusal
 	if r := h.takeOffsets(); r != nil {
 		return r
 	}
+	h.comeBackUpgraded()
 	if h.validated != h.g.validatedEpoch {
 		h.bump(ReasonReadiness)
 	}
 	if len(h.reasons) == 0 && !sameConfigs(h.cfg.stored, h.g.lastConfigs) {
 		h.bump(ReasonAssignmentConfig)
 	}
+	h.probe()
 
 	// At most one new group epoch.
 	h.bumpEpoch()
@@ -144,7 +152,8 @@ func (h *heartbeat) heartbeat(resp *kmsg.StreamsGroupHeartbeatResponse) *refusal
 	if r := h.findTarget(initial); r != nil {
 		return r
 	}
-	h.goal = h.refine(h.goal)
+	h.keepTranslatedTarget()
+	h.refine()
 	if r := h.reconcile(); r != nil {
 		return r
 	}

@@ -86,6 +86,5 @@ func (c *Coordinator) Subscribed(group, topic string) bool {
 	if g == nil || len(g.members) == 0 {
 		return false
 	}
-	_, ok := g.reader(topic)
-	return ok
+	return g.subscribed(topic)
 }

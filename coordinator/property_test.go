@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
+	"github.com/streamsgroup/streamsgroup/coordinator/topics"
 	"github.com/streamsgroup/streamsgroup/topology"
 )
 
@@ -43,16 +44,23 @@ type swarm struct {
 	// twin is another coordinator that must behave like the first, if there is one.
 	twin    *world
 	updates int32 // topology epoch of the newest version
+	// version is the topology of an epoch.
+	version func(epoch int32) *kmsg.StreamsGroupHeartbeatRequestTopology
+	wanted  []topics.NewTopic // that the coordinator has asked for
 }
 
 func newSwarm(rt *rapid.T) *swarm {
-	w := newWorld(rt, rapid.SampledFrom([]Policy{KIP1071, Kafka}).Draw(rt, "policy"))
+	return newSwarmOf(rt, rapid.SampledFrom([]Policy{KIP1071, Kafka}).Draw(rt, "policy"))
+}
+
+func newSwarmOf(rt *rapid.T, p Policy) *swarm {
+	w := newWorld(rt, p)
 	w.brokerConfig("group.streams.assignors", "sticky")
 	w.brokerConfig("group.streams.initial.rebalance.delay.ms", rapid.SampledFrom([]string{"0", "3000"}).Draw(rt, "initial delay"))
 	w.brokerConfig("group.streams.assignment.interval.ms", rapid.SampledFrom([]string{"0", "1000", "15000"}).Draw(rt, "assignment interval"))
 	w.topic("log", 3)
 	w.topic("foo", 4)
-	s := &swarm{world: w, rt: rt}
+	s := &swarm{world: w, rt: rt, version: versionOf}
 	for i := range 5 {
 		c := &client{id: fmt.Sprintf("m%d", i), process: fmt.Sprintf("p%d", i/2)}
 		if i == 4 {
@@ -84,7 +92,7 @@ func (s *swarm) request(c *client) *Request {
 		r.InstanceID = &c.instance
 	}
 	if !c.in {
-		r.MemberEpoch, r.RebalanceTimeoutMillis, r.ProcessID, r.Topology = 0, 10000, &c.process, versionOf(c.topologyEpoch)
+		r.MemberEpoch, r.RebalanceTimeoutMillis, r.ProcessID, r.Topology = 0, 10000, &c.process, s.version(c.topologyEpoch)
 	}
 	if c.endpoint != "" && (!c.in || c.joins%2 == 0) {
 		endpoint(c.endpoint)(r)
@@ -111,8 +119,12 @@ func (s *swarm) heartbeat(c *client, report, lost bool) {
 	if c.in && !report {
 		r.ActiveTasks, r.StandbyTasks, r.WarmupTasks = nil, nil, nil
 	}
-	s.hear(c, s.send(r), lost)
-	if lost && r.ActiveTasks != nil {
+	a := s.send(r)
+	s.hear(c, a, lost)
+	// An answer without tasks to a report of tasks says that they are the right ones
+	// (the answer before may have been lost); Kafka's says nothing.
+	confirmed := s.policy == KIP1071 && a.resp.ErrorCode == 0 && a.resp.ActiveTasks == nil
+	if (lost || confirmed) && r.ActiveTasks != nil {
 		// It has said that it does not run them, and cannot know what came of it:
 		// it must not start them before it is told again.
 		c.told = roles{c.told.active.intersect(c.running.active), c.told.standby.intersect(c.running.standby), c.told.warmup.intersect(c.running.warmup)}
@@ -120,6 +132,7 @@ func (s *swarm) heartbeat(c *client, report, lost bool) {
 }
 
 func (s *swarm) hear(c *client, a *answer, lost bool) {
+	s.wanted = append(s.wanted, a.create...)
 	if lost {
 		return
 	}

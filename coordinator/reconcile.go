@@ -61,6 +61,9 @@ type goal struct {
 	stale bool
 	// exists says whether the configured topology has a task. Nil for all.
 	exists func(topology.TaskID) bool
+	// slots is how many warm-ups more there may be in the group. Nil for any
+	// number.
+	slots func() int
 }
 
 // reconciled is the outcome of one step.
@@ -74,7 +77,7 @@ type reconciled struct {
 
 // reconcile moves a member one step towards its goal. owned are the tasks that
 // the member reported, nil if it did not.
-func reconcile(c current, to goal, owned *roles, owners *ownerIndex, process string) reconciled {
+func reconcile(c current, to goal, owned *roles, owners ownership, process string) reconciled {
 	switch c.state {
 	case stable:
 		if c.epoch == to.epoch {
@@ -96,7 +99,7 @@ func reconcile(c current, to goal, owned *roles, owners *ownerIndex, process str
 }
 
 // compute is one step from the member epoch base.
-func compute(c current, base int32, to goal, owned *roles, owners *ownerIndex, process string) reconciled {
+func compute(c current, base int32, to goal, owned *roles, owners ownership, process string) reconciled {
 	a := c.assigned
 	want := roles{to.tasks.active.minus(a.active), to.tasks.standby.minus(a.standby), to.tasks.warmup.minus(a.warmup)}
 	if to.exists != nil {
@@ -114,6 +117,9 @@ func compute(c current, base int32, to goal, owned *roles, owners *ownerIndex, p
 		want.active.filter(func(t topology.TaskID) bool { return !owners.activeTaken(t, process, a) }),
 		want.standby.filter(func(t topology.TaskID) bool { return !owners.standbyTaken(t, process, a) }),
 		want.warmup.filter(func(t topology.TaskID) bool { return !owners.warmupTaken(t, process, a) }),
+	}
+	if to.slots != nil && len(grant.warmup) > 0 {
+		grant.warmup = grant.warmup[:min(len(grant.warmup), max(0, to.slots()))]
 	}
 	waiting := roles{want.active.minus(grant.active), want.standby.minus(grant.standby), want.warmup.minus(grant.warmup)}
 

@@ -76,6 +76,7 @@ func (c *Coordinator) Loaded(now Now, id string) {
 	if g == nil {
 		return
 	}
+	g.fileAll()
 	if c.policy == KIP1071 {
 		g.endpointEpoch = loadedEndpointEpoch(id, now)
 	}

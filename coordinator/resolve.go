@@ -21,7 +21,7 @@ func (h *heartbeat) resolveGroup() *refusal {
 		case h.req.Existing == OtherGroup:
 			return refuse(kerr.GroupIDNotFound, "%q is a group of another type: use another group id", h.req.Group)
 		}
-		h.g, h.created = newGroup(strings.Clone(h.req.Group)), true
+		h.g, h.created = newGroup(strings.Clone(h.req.Group), h.c.policy), true
 	}
 	if h.cfg = h.g.config; h.cfg == nil {
 		h.cfg = h.c.effectiveConfig(h.g.id)

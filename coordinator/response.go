@@ -17,6 +17,8 @@ const (
 	statusMissingClientTags = 6
 )
 
+const staleDetail = "the member's topology epoch %d is behind the group's %d"
+
 type wireStatus = kmsg.StreamsGroupHeartbeatResponseStatus
 
 // noStatuses is an empty list, which is not the same as null on the wire. It has
@@ -59,13 +61,15 @@ func (h *heartbeat) respondStatuses(resp *kmsg.StreamsGroupHeartbeatResponse) {
 		s.StatusCode, s.StatusDetail = code, fmt.Sprintf(format, args...)
 		resp.Status = append(resp.Status, s)
 	}
-	if h.g.topology != nil && h.stale() {
-		add(statusStaleTopology, "the member's topology epoch %d is behind the group's %d", h.meta.TopologyEpoch, h.topology.Epoch)
+	if status := h.behindStatus(); status != nil {
+		resp.Status = status
+	} else if h.g.topology != nil && h.stale() {
+		add(statusStaleTopology, staleDetail, h.meta.TopologyEpoch, h.topology.Epoch)
 	}
 	if h.delayed {
 		add(statusAssignmentDelayed, "the assignment is delayed: more members may join, or the last one is too recent")
 	}
-	if h.configured != nil && h.configured.Problem != nil {
+	if h.configured != nil && h.configured.Problem != nil && !h.behind() {
 		add(h.configured.Problem.Status, "%s", h.configured.Problem.Detail)
 	}
 	by := h.g.shutdownBy

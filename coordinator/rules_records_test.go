@@ -239,7 +239,7 @@ func TestRulesReplay(t *testing.T) {
 				ActivePendingRevocation: []record.ActiveTaskIDs{{Subtopology: "d", Partitions: []int32{0}, Epochs: []int32{2}}},
 			})
 			w.wantMember("m", "UNREVOKED_TASKS ME 9 PME 7 a:0@3 a:1@4 b:0,1@9 c:0@9 pending d:0@2")
-			assert.Len(w.t, g(w).owners.active, 6)
+			assert.Len(w.t, g(w).activeOwners(), 6)
 			for _, state := range []int8{0, 4, 77, -1, 127} {
 				w.replay(&record.CurrentAssignment{Group: groupID, Member: "m", MemberEpoch: 9, State: state})
 				assert.Equal(w.t, unknownState, g(w).members["m"].cur.state)
@@ -248,7 +248,7 @@ func TestRulesReplay(t *testing.T) {
 			c := g(w).members["m"].cur
 			assert.Equal(w.t, [2]int32{-1, -1}, [2]int32{c.epoch, c.previousEpoch})
 			assert.True(w.t, c.assigned.empty())
-			assert.Empty(w.t, g(w).owners.active)
+			assert.Empty(w.t, g(w).activeOwners())
 		}},
 		{"rule 24.2-23", bothModes, func(w *world) {
 			w.replay(&record.MemberMetadata{Group: groupID, Member: "m"}, record.FromWire(groupID, t2()))

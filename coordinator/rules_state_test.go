@@ -25,7 +25,7 @@ func TestRulesState(t *testing.T) {
 			assert.EqualValues(w.t, 1, g(w).assignmentEpoch)
 			assert.Zero(w.t, g(w).assignmentMillis)
 
-			fresh := newGroup("x")
+			fresh := newGroup("x", KIP1071)
 			assert.Equal(w.t, [6]int64{1, 1, 0, 0, -1, -1}, [6]int64{int64(fresh.epoch), int64(fresh.assignmentEpoch), fresh.assignmentMillis, fresh.hash, int64(fresh.validatedEpoch), int64(fresh.storedDescription)})
 			assert.EqualValues(w.t, -1, fresh.failedDescription)
 			assert.Nil(w.t, fresh.topology)
@@ -33,7 +33,7 @@ func TestRulesState(t *testing.T) {
 			assert.Equal(w.t, Empty, fresh.state())
 		}},
 		{"rule 2.1-2 what a member starts with", bothModes, func(w *world) {
-			m := newMember(newGroup(groupID), "m")
+			m := newMember(newGroup(groupID, KIP1071), "m")
 			assert.Equal(w.t, &record.MemberMetadata{Group: groupID, Member: "m", RebalanceTimeoutMillis: -1, TopologyEpoch: -1}, m.meta)
 			assert.Equal(w.t, "STABLE ME 0 PME 0 -", m.cur.String())
 			assert.Nil(w.t, m.target)

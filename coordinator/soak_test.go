@@ -49,6 +49,9 @@ var crowdTopologies = map[string]*kmsg.StreamsGroupHeartbeatRequestTopology{
 	"many": topo(0, sub("0", reads("many"))),
 	"few":  topo(0, sub("0", reads("few"))),
 	"in":   topo(0, sub("0", reads("in"))),
+
+	"in, renumbered": topo(1, sub("0", reads("more")), sub("1", reads("in"))),
+	"in, merged":     topo(1, sub("1", reads("in", "more"))),
 }
 
 func (k *crowd) request(m *crowdMember, epoch int32) *Request {
@@ -235,7 +238,7 @@ func assertNothingLeft(t *testing.T, g *group) {
 	assert.Equal(t, Empty, g.state())
 	for name, n := range map[string]int{
 		"members": len(g.members), "static": len(g.static), "stable": len(g.stableAt), "endpoints": len(g.endpoints.list),
-		"active": len(g.owners.active), "standby": len(g.owners.standby), "warm-up": len(g.owners.warmup),
+		"owners": len(g.owners),
 	} {
 		assert.Zero(t, n, "%s of %s", name, g.id)
 	}

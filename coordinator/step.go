@@ -16,16 +16,18 @@ func (h *heartbeat) reconcile() *refusal {
 	}
 	to := goal{epoch: h.assignment, tasks: h.goal}
 	if h.c.policy == KIP1071 {
-		to.stale = h.stale()
+		to.stale = h.behind()
 		to.exists = func(t topology.TaskID) bool { return h.configured != nil && taskExists(h.configured, t) }
+		to.slots = h.warmupSlots
 	}
-	r := reconcile(h.cur, to, h.owned, &h.g.owners, h.meta.ProcessID)
+	owners := h.ownership()
+	r := reconcile(h.cur, to, h.owned, owners, h.meta.ProcessID)
 	if r.fenced {
 		h.fenced()
 		return refuse(kerr.FencedMemberEpoch, "the coordinator does not know what the member holds: join again with epoch 0")
 	}
 	h.next = r.current
-	if h.next.equal(h.cur) {
+	if h.next.equal(h.cur) && h.upgraded == nil {
 		return nil
 	}
 	h.append(h.next.record(h.g.id, h.meta.Member))
@@ -34,12 +36,12 @@ func (h *heartbeat) reconcile() *refusal {
 	} else {
 		h.fx.soft.rebalance = cancelTimer
 	}
-	h.stepEvents(r)
+	h.stepEvents(r, owners)
 	return nil
 }
 
 // stepEvents tells what a step changed for the member.
-func (h *heartbeat) stepEvents(r reconciled) {
+func (h *heartbeat) stepEvents(r reconciled, owners ownership) {
 	id, member := h.g.id, h.meta.Member
 	for _, role := range allRoles {
 		if given := h.cur.pending.of(role).minus(*r.pending.of(role)); len(given) > 0 {
@@ -57,24 +59,28 @@ func (h *heartbeat) stepEvents(r reconciled) {
 		}
 	}
 	if r.state == unreleasedTasks && (h.cur.state != unreleasedTasks || h.cur.epoch != r.epoch) {
-		h.waitingEvents(r)
+		h.waitingEvents(r, owners)
 	}
 	if r.epoch != h.cur.epoch {
 		h.event(EpochReached{Group: id, Member: member, Epoch: r.epoch})
 	}
 }
 
-func (h *heartbeat) waitingEvents(r reconciled) {
+func (h *heartbeat) waitingEvents(r reconciled, owners ownership) {
 	for _, role := range allRoles {
 		waiting := *r.waiting.of(role)
 		if len(waiting) == 0 {
 			continue
 		}
 		var holders []string
+		var conflicts []Conflict
 		for _, t := range waiting {
-			holders = append(holders, h.g.owners.holders(role, t, h.meta.ProcessID)...)
+			holders = append(holders, owners.holders(role, t, h.meta.ProcessID)...)
+			if role == Active {
+				conflicts = append(conflicts, owners.conflicts(t)...)
+			}
 		}
 		slices.Sort(holders)
-		h.event(TasksWaiting{Group: h.g.id, Member: h.meta.Member, Role: role, Tasks: slices.Clone(waiting), Holders: slices.Compact(holders)})
+		h.event(TasksWaiting{Group: h.g.id, Member: h.meta.Member, Role: role, Tasks: slices.Clone(waiting), Holders: slices.Compact(holders), Conflicts: conflicts})
 	}
 }

@@ -20,6 +20,9 @@ func (h *heartbeat) findTarget(initial bool) *refusal {
 		// Nobody gets anything until the initial delay is over.
 		h.goal, h.delayed = roles{}, true
 		return nil
+	case h.onlyRefines():
+		h.stepOnly()
+		return nil
 	case h.assignment >= h.epoch:
 		h.goal = h.targetTasks()
 		return nil
@@ -67,13 +70,13 @@ func (h *heartbeat) assign() *refusal {
 		}
 	}
 	h.append(&record.TargetAssignmentMetadata{Group: g.id, AssignmentEpoch: h.epoch, AssignmentTimestampMillis: h.now.WallMillis})
-	h.assignment = h.epoch
+	h.assignment, h.targets = h.epoch, targets
 	if h.meta != nil {
 		h.goal = targets[h.meta.Member]
 	}
 	e := TargetComputed{Group: g.id, Epoch: h.epoch, Members: len(targets), Tasks: tasks}
 	if h.configured != nil && h.configured.Ready() {
-		e.Assignor, e.Unassigned = h.cfg.assignor, unassigned(h.configured, targets)
+		e.Assignor, e.Unassigned, e.HeldBack = h.cfg.assignor, h.unassigned, h.heldBack
 	}
 	h.event(e)
 	return nil
@@ -87,8 +90,10 @@ func targetRecord(group, member string, t roles) *record.TargetAssignment {
 // static one.
 func (h *heartbeat) storedTarget(id string) *roles {
 	if h.replaced != "" && id == h.meta.Member {
-		t := h.targetTasks()
-		return &t // the replacement has written it
+		if t := h.g.members[h.replaced].target; t != nil {
+			return t // the replacement has written it
+		}
+		return &roles{}
 	}
 	if m := h.g.members[id]; m != nil {
 		return m.target
@@ -109,7 +114,8 @@ func (h *heartbeat) computeTargets() (map[string]roles, *refusal) {
 		targets[self.Member] = roles{}
 	}
 	if h.configured == nil || !h.configured.Ready() {
-		return targets, nil // everybody gets nothing until the topics are right
+		h.keepWhileNotReady(targets)
+		return targets, nil // everybody else gets nothing until the topics are right
 	}
 	in := &assignor.Group{TopologyEpoch: h.topology.Epoch, StandbyReplicas: h.cfg.standbys, RackAwareTags: h.cfg.tags}
 	for i := range h.configured.Subtopologies {
@@ -128,12 +134,14 @@ func (h *heartbeat) computeTargets() (map[string]roles, *refusal) {
 			if h.fx.soft.ends != nil {
 				m.EndOffsets = h.fx.soft.ends
 			}
+			h.seen(&m)
 			in.Members = append(in.Members, m)
 			continue
 		}
 		m := g.members[id]
 		d := h.describeMember(m.meta, m.cur, m.target)
 		d.Offsets, d.EndOffsets = m.offsets, m.ends
+		h.seen(&d)
 		in.Members = append(in.Members, d)
 	}
 	out, err := h.c.runAssignor(h.cfg.assignor, in)
@@ -145,6 +153,7 @@ func (h *heartbeat) computeTargets() (map[string]roles, *refusal) {
 		a := out[id]
 		targets[id] = roles{active: listFromSet(a.Active), standby: listFromSet(a.Standby)}
 	}
+	h.settleOlder(targets)
 	return targets, nil
 }
 
@@ -152,7 +161,7 @@ func (h *heartbeat) describeMember(meta *record.MemberMetadata, c current, targe
 	m := assignor.Member{
 		ID: meta.Member, ProcessID: meta.ProcessID, InstanceID: deref(meta.InstanceID), RackID: deref(meta.RackID),
 		TopologyEpoch: meta.TopologyEpoch,
-		Prior:         c.prior(),
+		Prior:         c.assigned.prior(),
 	}
 	if h.c.policy == Kafka {
 		m.TopologyEpoch = h.topology.Epoch // Kafka's assignors know nothing of stale members

@@ -166,36 +166,16 @@ func listFromRecord(in []record.TaskIDs) taskList {
 	return slices.Compact(out)
 }
 
+// listToSet shares the list: lists are immutable, and so are sets.
 func listToSet(l taskList) assignor.TaskSet {
 	if len(l) == 0 {
 		return nil
 	}
-	out := assignor.TaskSet{}
-	for i := 0; i < len(l); {
-		n := sameSubtopology(l[i:])
-		out[l[i].Subtopology] = partitions(l[i : i+n])
-		i += n
-	}
-	return out
+	return assignor.TaskSet(l)
 }
 
-func listFromSet(s assignor.TaskSet) taskList {
-	n := 0
-	for _, ps := range s {
-		n += len(ps)
-	}
-	if n == 0 {
-		return nil
-	}
-	out := make(taskList, 0, n)
-	for sub, ps := range s {
-		for _, p := range ps {
-			out = append(out, topology.TaskID{Subtopology: sub, Partition: p})
-		}
-	}
-	slices.SortFunc(out, topology.TaskID.Compare)
-	return slices.Compact(out)
-}
+// listFromSet copies: an assignor may be the user's.
+func listFromSet(s assignor.TaskSet) taskList { return taskList(slices.Clone(s)) }
 
 func (l taskList) sorted() taskList {
 	slices.SortFunc(l, topology.TaskID.Compare)

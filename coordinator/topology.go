@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -53,50 +52,13 @@ func (h *heartbeat) compareTopologies(have, sent *record.Topology) (same bool, r
 	}
 	switch {
 	case sent.Epoch < have.Epoch:
-		return false, refuse(kerr.StreamsTopologyFenced, "topology epoch %d is behind the group's %d: deploy the version that has this epoch, or go on from it with epoch %d", sent.Epoch, have.Epoch, have.Epoch+1)
+		return false, refuse(kerr.StreamsTopologyFenced, "topology epoch %d is behind the group's %d, and an older version cannot join: deploy the version that has epoch %d, or, to go back, the older version as topology epoch %d", sent.Epoch, have.Epoch, have.Epoch, have.Epoch+1)
 	case sent.Epoch == have.Epoch:
 		return false, refuse(kerr.StreamsInvalidTopologyEpoch, "the topology is not the group's although both have epoch %d: %s; give the new version topology epoch %d", have.Epoch, firstDifference(have, sent), have.Epoch+1)
 	case sent.Epoch > have.Epoch+1:
-		return false, refuse(kerr.StreamsInvalidTopologyEpoch, "topology epoch %d is too far ahead of the group's %d: the next one is %d", sent.Epoch, have.Epoch, have.Epoch+1)
+		return false, refuse(kerr.StreamsInvalidTopologyEpoch, "topology epoch %d is too far ahead of the group's %d: the next version has topology epoch %d", sent.Epoch, have.Epoch, have.Epoch+1)
 	}
 	return false, nil
-}
-
-// firstDifference names what differs between two topologies of one epoch.
-func firstDifference(have, sent *record.Topology) string {
-	find := func(t *record.Topology, id string) *record.Subtopology {
-		if i := slices.IndexFunc(t.Subtopologies, func(s record.Subtopology) bool { return s.ID == id }); i >= 0 {
-			return &t.Subtopologies[i]
-		}
-		return nil
-	}
-	for i := range have.Subtopologies {
-		s := &have.Subtopologies[i]
-		o := find(sent, s.ID)
-		if o == nil {
-			return fmt.Sprintf("subtopology %q is missing", s.ID)
-		}
-		for _, l := range []struct {
-			what       string
-			have, sent []string
-		}{
-			{"source topics", s.SourceTopics, o.SourceTopics},
-			{"source patterns", s.SourceTopicRegex, o.SourceTopicRegex},
-			{"repartition sink topics", s.RepartitionSinkTopics, o.RepartitionSinkTopics},
-			{"repartition source topics", topicNames(s.RepartitionSourceTopics), topicNames(o.RepartitionSourceTopics)},
-			{"changelog topics", topicNames(s.StateChangelogTopics), topicNames(o.StateChangelogTopics)},
-		} {
-			if !slices.Equal(l.have, l.sent) {
-				return fmt.Sprintf("subtopology %q has the %s [%s] instead of [%s]", s.ID, l.what, strings.Join(l.sent, " "), strings.Join(l.have, " "))
-			}
-		}
-	}
-	for i := range sent.Subtopologies {
-		if id := sent.Subtopologies[i].ID; find(have, id) == nil {
-			return fmt.Sprintf("subtopology %q is new", id)
-		}
-	}
-	return "settings of internal topics or copartition groups differ"
 }
 
 func topicNames(in []record.TopicInfo) []string {
@@ -117,10 +79,14 @@ func (h *heartbeat) storeTopology() {
 	if h.topology == h.g.topology {
 		return
 	}
+	if h.replacesTopology() {
+		h.rememberOlder()
+	}
 	h.append(h.topology)
 	e := TopologySet{Group: h.g.id, Epoch: h.topology.Epoch, Subtopologies: len(h.topology.Subtopologies)}
 	if h.replacesTopology() {
 		e.Replaced, e.OldEpoch = true, h.g.topology.Epoch
+		e.Orphaned = orphaned(h.g.topology, h.topology)
 		h.bump(ReasonTopology)
 	}
 	h.event(e)
@@ -147,7 +113,9 @@ func (h *heartbeat) lookAtTopics() *refusal {
 	if h.configured.Ready() {
 		h.validated = h.topology.Epoch
 	}
-	h.fx.CreateTopics = append(h.fx.CreateTopics, h.configured.Create...)
+	if !h.behind() {
+		h.fx.CreateTopics = append(h.fx.CreateTopics, h.configured.Create...)
+	}
 	return nil
 }
 
@@ -183,6 +151,7 @@ func (h *heartbeat) lookAgain() *refusal {
 	view.configured = h.configured
 	view.readers = matchedReaders(h.configured)
 	view.resolution = resolve(h.configured)
+	h.lookAtOlder(&view)
 	h.fx.soft.topics = view
 	return nil
 }

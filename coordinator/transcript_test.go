@@ -2,7 +2,9 @@ package coordinator
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +21,7 @@ import (
 // out. go test -rewrite writes the outcome into them.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
-		s := &script{world: newWorld(t, KIP1071), epochs: map[string]int32{}}
+		s := &script{world: newWorld(t, KIP1071), epochs: map[string]int32{}, runs: map[string]string{}}
 		s.brokerConfig("group.streams.assignors", "sticky")
 		s.topics = nil
 		datadriven.RunTest(t, path, s.run)
@@ -30,6 +32,8 @@ func TestTranscripts(t *testing.T) {
 type script struct {
 	*world
 	epochs map[string]int32
+	// runs are the tasks that the members were last told to run.
+	runs map[string]string
 }
 
 func (s *script) run(t *testing.T, d *datadriven.TestData) string {
@@ -72,6 +76,15 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 			require.NoError(t, err)
 		}
 		return ""
+	case "members": // that are there already, with the topology and what they hold
+		var members []memberSpec
+		for _, line := range strings.Split(d.Input, "\n") {
+			id, tasks, _ := strings.Cut(line, " ")
+			members = append(members, memberSpec{id: id, tasks: tasks, timeout: 30_000, topologyEpoch: s.topo.Epoch})
+			s.epochs[id], s.runs[id] = 10, tasks
+		}
+		s.group(groupSpec{members: members})
+		return s.members()
 	case "join":
 		return s.heard(member, s.join(member, timeout(30_000)))
 	case "heartbeat": // says nothing about tasks, or "runs" and what the member runs
@@ -82,6 +95,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return s.heard(member, s.hb(member, s.epochs[member], opts...))
 	case "leave":
 		return s.heard(member, s.hb(member, -1))
+	case "settle": // every member reports what it runs, until nothing changes
+		return s.settle()
 	case "time": // passes
 		v, err := time.ParseDuration(member)
 		require.NoError(t, err)
@@ -90,16 +105,42 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		s.move()
 		return ""
 	case "group":
-		g := s.c.groups[groupID]
-		var out strings.Builder
-		fmt.Fprintf(&out, "%v, group epoch %d, assignment epoch %d\n", g.state(), g.epoch, g.assignmentEpoch)
-		for _, id := range g.memberIDs() {
-			fmt.Fprintf(&out, "%s: %s\n", id, g.members[id].cur)
-		}
-		return out.String()
+		return s.members()
 	}
 	t.Fatalf("%s: unknown command %q", d.Pos, d.Cmd)
 	return ""
+}
+
+// settle shows the members once the group has come to rest, with the events on
+// the way.
+func (s *script) settle() string {
+	var out strings.Builder
+	for range 20 {
+		quiet := true
+		for _, id := range slices.Sorted(maps.Keys(s.epochs)) {
+			a := s.hb(id, s.epochs[id], owned(s.runs[id]))
+			for _, e := range a.events {
+				fmt.Fprintf(&out, "event %s\n", showEvent(e))
+			}
+			s.heard(id, a)
+			quiet = quiet && len(a.recs) == 0
+		}
+		if quiet {
+			return out.String() + s.members()
+		}
+	}
+	require.Fail(s.t, "the group does not come to rest")
+	return ""
+}
+
+func (s *script) members() string {
+	g := s.c.groups[groupID]
+	var out strings.Builder
+	fmt.Fprintf(&out, "%v, group epoch %d, assignment epoch %d\n", g.state(), g.epoch, g.assignmentEpoch)
+	for _, id := range g.memberIDs() {
+		fmt.Fprintf(&out, "%s: %s\n", id, g.members[id].cur)
+	}
+	return out.String()
 }
 
 func (s *script) heard(member string, a *answer) string {
@@ -109,9 +150,13 @@ func (s *script) heard(member string, a *answer) string {
 		fmt.Fprintf(&out, "answer: %s (%d): %s\n", kerr.TypedErrorForCode(r.ErrorCode).Message, r.ErrorCode, deref(r.ErrorMessage))
 	} else {
 		s.epochs[member] = r.MemberEpoch
+		if r.MemberEpoch < 0 {
+			delete(s.epochs, member)
+		}
 		fmt.Fprintf(&out, "answer: member epoch %d", r.MemberEpoch)
 		if r.ActiveTasks != nil {
-			out.WriteString(", tasks " + showRoles(roles{listFromWire(r.ActiveTasks), listFromWire(r.StandbyTasks), listFromWire(r.WarmupTasks)}, nil))
+			s.runs[member] = showRoles(roles{listFromWire(r.ActiveTasks), listFromWire(r.StandbyTasks), listFromWire(r.WarmupTasks)}, nil)
+			out.WriteString(", tasks " + s.runs[member])
 		}
 		out.WriteByte('\n')
 	}

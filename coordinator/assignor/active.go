@@ -93,7 +93,8 @@ func (r *run) tell(m int32, f flavour, byClaim bool) {
 // task is given.
 func (r *run) bestCopy(t, unlessHeld int32) int32 {
 	choice := nobody
-	for _, m := range r.prior.copies.of(t) {
+	for _, c := range r.prior.copies.of(t) {
+		m := c.member
 		if unlessHeld != nobody && r.holds(r.process[m], unlessHeld) {
 			continue
 		}

@@ -12,6 +12,14 @@ type Assignor interface {
 	Assign(*Group) (Assignment, error)
 }
 
+// Warming is implemented by assignors whose stateful tasks are to move by way of
+// warm-up tasks: the old owner goes on until the new one has caught up. Without
+// it tasks move at once, as with Kafka.
+type Warming interface {
+	Assignor
+	WarmsUp() bool
+}
+
 // Group is what an assignor sees.
 type Group struct {
 	// TopologyEpoch is the group's. A member whose own epoch differs is stale:
@@ -54,9 +62,9 @@ type Member struct {
 	Offsets, EndOffsets map[topology.TaskID]int64
 }
 
-// TaskSet holds tasks as partitions per subtopology, ascending, without
-// duplicates and without empty entries.
-type TaskSet map[string][]int32
+// TaskSet is a set of tasks: ascending, without duplicates. Sets of the input may
+// be shared with whoever made them; nobody may change them.
+type TaskSet []topology.TaskID
 
 // Tasks are the tasks of one member by role.
 type Tasks struct {

@@ -102,12 +102,16 @@ func benchmarkGrid() []benchmarkPoint {
 	// Beyond Kafka's grid.
 	for _, incremental := range []bool{false, true} {
 		out = append(out, benchmarkPoint{10_000, 100, 100, 1, 1, incremental, true})
+		out = append(out, benchmarkPoint{10_000, 1000, 100, 1, 1, incremental, false})
 	}
 	return out
 }
 
-func BenchmarkStickyAssignor(b *testing.B) {
-	a := NewSticky()
+func BenchmarkStickyAssignor(b *testing.B) { benchmarkAssignor(b, NewSticky()) }
+
+func BenchmarkHighlyAvailableAssignor(b *testing.B) { benchmarkAssignor(b, NewHighlyAvailable()) }
+
+func benchmarkAssignor(b *testing.B, a Assignor) {
 	for _, p := range benchmarkGrid() {
 		b.Run(p.String(), func(b *testing.B) {
 			g := p.group(b, a)

@@ -118,8 +118,8 @@ func TestST56OneClaimOfTheBetterClass(t *testing.T) {
 	t.Parallel()
 	x, err := newIndex(parseGroup(t, "s(1,sf) m0{}@0=9 m1{|0}@0=7 m2{|0|0}@0=8"))
 	require.NoError(t, err)
-	p := newPriors(x, priorRules{warmupsCount: true})
-	assert.Equal(t, []int32{2, 1, 0}, p.copies.of(0))
+	p := newPriors(x, priorRules{warmupsCount: true, compare: compareSticky})
+	assert.Equal(t, []claim{{8, 2, false}, {7, 1, false}, {9, 0, true}}, p.copies.of(0))
 }
 
 func TestShortages(t *testing.T) {

@@ -22,6 +22,13 @@
 // Kafka leaves several choices to the order of hash maps and heaps. Here every
 // tie has a rule, so that equal inputs have equal results.
 //
+// # The highly available assignor
+//
+// [HighlyAvailable] starts from the same rules. It treats a process with its disk
+// as one place, evens out counts exactly, looks for the newest copies, keeps
+// standbys where they are, and mends by exchanges what the order of visits has
+// spoilt. See docs/assignors.md for the rules and for how it compares.
+//
 // # Words
 //
 // A process is the set of members with one process id; they share a disk. Its

@@ -36,7 +36,7 @@ func TestBM03CopiesOnAColdStart(t *testing.T) {
 			}
 			newer, older, others := 0, 0, 0
 			for _, m := range g.Members {
-				for _, id := range tasksOf(a[m.ID].Active) {
+				for _, id := range a[m.ID].Active {
 					if best[id] == 0 {
 						continue
 					}

@@ -26,6 +26,13 @@ func (h *indexedHeap) grew(v int32) {
 	}
 }
 
+// shrank restores the order after the key of v has become smaller.
+func (h *indexedHeap) shrank(v int32) {
+	if i := h.pos[v]; i >= 0 {
+		h.up(int(i), v)
+	}
+}
+
 func (h *indexedHeap) pop() int32 {
 	top := h.items[0]
 	last := len(h.items) - 1
@@ -40,7 +47,10 @@ func (h *indexedHeap) pop() int32 {
 
 func (h *indexedHeap) push(v int32) {
 	h.items = append(h.items, v)
-	i := len(h.items) - 1
+	h.up(len(h.items)-1, v)
+}
+
+func (h *indexedHeap) up(i int, v int32) {
 	for i > 0 {
 		parent := (i - 1) / 2
 		if !h.less(v, h.items[parent]) {

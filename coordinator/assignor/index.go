@@ -164,19 +164,23 @@ func (x *index) replicas() int { return max(0, x.group.StandbyReplicas) }
 // process that does not run the task.
 func (x *index) placeable() int { return max(0, min(x.replicas(), len(x.processIDs)-1)) }
 
-// each calls f for every task of the set that the topology has. The order is
-// that of a map: f must not care.
+// subtopology returns the subtopology of that id, nil if there is none.
+func (x *index) subtopology(id string) *indexedSub {
+	if i, ok := x.subByID[id]; ok {
+		return &x.subs[i]
+	}
+	return nil
+}
+
+// each calls f for every task of the set that the topology has, ascending.
 func (x *index) each(s TaskSet, f func(task int32, stateful bool)) {
-	for id, partitions := range s {
-		i, ok := x.subByID[id]
-		if !ok {
-			continue
+	var sub *indexedSub
+	for i := range s {
+		if id := s[i].Subtopology; i == 0 || id != s[i-1].Subtopology {
+			sub = x.subtopology(id)
 		}
-		sub := &x.subs[i]
-		for _, p := range partitions {
-			if p >= 0 && p < sub.tasks {
-				f(sub.base+p, sub.stateful)
-			}
+		if p := s[i].Partition; sub != nil && p >= 0 && p < sub.tasks {
+			f(sub.base+p, sub.stateful)
 		}
 	}
 }

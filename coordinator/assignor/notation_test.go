@@ -80,7 +80,7 @@ func parseMember(tb testing.TB, word string) Member {
 					n, err = strconv.ParseInt(value, 10, 64)
 					require.NoError(tb, err)
 				}
-				for _, id := range tasksOf(parseTasks(tb, name)) {
+				for _, id := range parseTasks(tb, name) {
 					m.Offsets[id] = n
 				}
 			}
@@ -106,7 +106,7 @@ func parseTasks(tb testing.TB, text string) TaskSet {
 	if text == "" {
 		return nil
 	}
-	out := TaskSet{}
+	var out TaskSet
 	for _, part := range strings.Split(text, ";") {
 		sub, list, named := strings.Cut(part, ":")
 		if !named {
@@ -122,16 +122,35 @@ func parseTasks(tb testing.TB, text string) TaskSet {
 			b, err := strconv.Atoi(to)
 			require.NoError(tb, err)
 			for ; a <= b; a++ {
-				out[sub] = append(out[sub], int32(a))
+				out = append(out, topology.TaskID{Subtopology: sub, Partition: int32(a)})
 			}
 		}
 	}
 	return out
 }
 
+// bySubtopology is a set as Kafka's JSON has it.
+func bySubtopology(s TaskSet) map[string][]int32 {
+	out := map[string][]int32{}
+	for _, t := range s {
+		out[t.Subtopology] = append(out[t.Subtopology], t.Partition)
+	}
+	return out
+}
+
+func setOf(in map[string][]int32) TaskSet {
+	var out TaskSet
+	for sub, partitions := range in {
+		for _, p := range partitions {
+			out = append(out, topology.TaskID{Subtopology: sub, Partition: p})
+		}
+	}
+	return sorted(out)
+}
+
 func formatTasks(s TaskSet) string {
 	parts := make([]string, 0, len(s))
-	for sub, partitions := range s {
+	for sub, partitions := range bySubtopology(s) {
 		texts := make([]string, len(partitions))
 		for i, p := range partitions {
 			texts[i] = strconv.Itoa(int(p))
@@ -189,7 +208,9 @@ func continued(g *Group, a Assignment) *Group {
 	return &out
 }
 
-func sorted(s []int32) []int32 {
-	slices.Sort(s)
+func sorted(s TaskSet) TaskSet {
+	slices.SortFunc(s, topology.TaskID.Compare)
 	return s
 }
+
+func size(s TaskSet) int { return len(s) }

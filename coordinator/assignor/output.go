@@ -1,7 +1,9 @@
 package assignor
 
-// assignment turns arrays into what the coordinator takes. All partitions share
-// one array; every slice is cut to its capacity.
+import "github.com/streamsgroup/streamsgroup/topology"
+
+// assignment turns arrays into what the coordinator takes. All sets of a role
+// share one array; every set is cut to its capacity.
 func (r *run) assignment() Assignment {
 	active := r.collect(func(t int32) []int32 {
 		if r.owner[t] == nobody {
@@ -23,52 +25,33 @@ func (r *run) assignment() Assignment {
 // collect returns the tasks of each member by a counting sort. Members without
 // tasks have a nil set.
 func (r *run) collect(holders func(task int32) []int32) []TaskSet {
-	start := make([]int32, len(r.members)+1)
+	next := make([]int32, len(r.members)+1)
 	for t := range r.tasks {
 		for _, m := range holders(t) {
-			start[m+1]++
+			next[m+1]++
 		}
 	}
 	for m := range r.members {
-		start[m+1] += start[m]
+		next[m+1] += next[m]
 	}
-	tasks := make([]int32, start[len(r.members)])
-	next := make([]int32, len(r.members))
-	copy(next, start)
-	for t := range r.tasks {
-		for _, m := range holders(t) {
-			tasks[next[m]] = t
-			next[m]++
+	tasks := make(TaskSet, next[len(r.members)])
+	for i := range r.subs {
+		s := &r.subs[i]
+		for p := range s.tasks {
+			for _, m := range holders(s.base + p) {
+				tasks[next[m]] = topology.TaskID{Subtopology: s.id, Partition: p}
+				next[m]++
+			}
 		}
 	}
 	sets := make([]TaskSet, len(r.members))
+	from := int32(0)
 	for m := range sets {
-		sets[m] = r.toSet(tasks[start[m]:start[m+1]:start[m+1]])
+		// Every entry has moved on to the end of its member's tasks.
+		if to := next[m]; to > from {
+			sets[m] = tasks[from:to:to]
+			from = to
+		}
 	}
 	return sets
-}
-
-// toSet splits ascending task numbers by subtopology, in place.
-func (r *run) toSet(tasks []int32) TaskSet {
-	if len(tasks) == 0 {
-		return nil
-	}
-	subs := 0
-	for i, end := 0, int32(0); i < len(tasks); i++ {
-		if tasks[i] >= end {
-			s := r.subOf(tasks[i])
-			end = s.base + s.tasks
-			subs++
-		}
-	}
-	set := make(TaskSet, subs)
-	for i := 0; i < len(tasks); {
-		s := r.subOf(tasks[i])
-		from := i
-		for ; i < len(tasks) && tasks[i] < s.base+s.tasks; i++ {
-			tasks[i] -= s.base
-		}
-		set[s.id] = tasks[from:i:i]
-	}
-	return set
 }

@@ -18,27 +18,53 @@ type priors struct {
 	staleStandbys byTask
 }
 
-// byTask is a list of members for every task.
+// byTask is a list of claims for every task.
 type byTask struct {
-	start   []int32
-	members []int32
+	start  []int32
+	claims []claim
 }
 
-func (l *byTask) of(task int32) []int32 {
+func (l *byTask) of(task int32) []claim {
 	if l.start == nil {
 		return nil
 	}
-	return l.members[l.start[task]:l.start[task+1]]
+	return l.claims[l.start[task]:l.start[task+1]]
 }
 
 // claim says that a member may have the state of a task.
 type claim struct {
-	offset int64
-	task   int32
+	offset int64 // as reported, 0 if it is not known
 	member int32
-	// dormant copies lie on the member's disk and are in no role; they rank
-	// behind those that are being followed now.
+	// dormant copies lie on the member's disk and are in no role; the others
+	// are being followed now.
 	dormant bool
+}
+
+// taskClaim is a claim before it is filed under its task.
+type taskClaim struct {
+	claim
+	task int32
+}
+
+// compareSticky ranks followed copies before dormant ones, then the higher
+// offset first, as Kafka does.
+func compareSticky(a, b claim) int {
+	if a.dormant != b.dormant {
+		if b.dormant {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(b.offset, a.offset), cmp.Compare(a.member, b.member))
+}
+
+// compareNewest ranks the higher offset first, and a followed copy before a
+// dormant one only if they are equally far.
+func compareNewest(a, b claim) int {
+	if a.offset != b.offset {
+		return cmp.Compare(b.offset, a.offset)
+	}
+	return compareSticky(a, b)
 }
 
 // priorRules are the choices in which the modes of an assignor differ.
@@ -46,6 +72,7 @@ type priorRules struct {
 	warmupsCount       bool // a warm-up is as good as a standby
 	unknownIsNoOffset  bool // math.MaxInt64 is no position
 	priorTargetDecides bool // for a task in nobody's hands
+	compare            func(a, b claim) int
 }
 
 func newPriors(x *index, rules priorRules) *priors {
@@ -90,19 +117,18 @@ func (p *priors) findOwners(x *index, rules priorRules) {
 }
 
 // findCopies ranks the members that may have a task's state: those that follow
-// its changelog now before those that merely report an offset, which is how a
-// restarted process gets back what lies on its disk; then the higher offset;
-// then the smaller id.
+// its changelog now, and those that merely report an offset, which is how a
+// restarted process gets back what lies on its disk.
 func (p *priors) findCopies(x *index, rules priorRules) {
 	n := 0
 	for m := range x.members {
 		in := x.member(int32(m))
-		n += len(in.Offsets) + size(in.Prior.Standby) + size(in.Prior.Warmup)
+		n += len(in.Offsets) + len(in.Prior.Standby) + len(in.Prior.Warmup)
 	}
 	if n == 0 {
 		return
 	}
-	claims := make([]claim, 0, n)
+	claims := make([]taskClaim, 0, n)
 	// followed remembers by task the claim of the member at hand.
 	followed := make([]int32, x.tasks)
 	for m := range x.members {
@@ -115,7 +141,7 @@ func (p *priors) findCopies(x *index, rules priorRules) {
 				return
 			}
 			followed[t] = int32(len(claims))
-			claims = append(claims, claim{task: t, member: int32(m)})
+			claims = append(claims, taskClaim{claim{member: int32(m)}, t})
 		}
 		in := x.member(int32(m))
 		x.each(in.Prior.Standby, follow)
@@ -135,15 +161,16 @@ func (p *priors) findCopies(x *index, rules priorRules) {
 				claims[c].offset = offset
 				continue
 			}
-			claims = append(claims, claim{offset: offset, task: t, member: int32(m), dormant: true})
+			claims = append(claims, taskClaim{claim{offset: offset, member: int32(m), dormant: true}, t})
 		}
 	}
-	p.copies = rank(claims, x.tasks)
+	p.copies = rank(claims, x.tasks, rules.compare)
 }
 
-func rank(claims []claim, tasks int32) byTask {
-	// A counting sort by task, of positions at first.
-	l := byTask{start: make([]int32, tasks+1), members: make([]int32, len(claims))}
+// rank files claims under their tasks by a counting sort, and puts the best one
+// of each task first.
+func rank(claims []taskClaim, tasks int32, compare func(a, b claim) int) byTask {
+	l := byTask{start: make([]int32, tasks+1), claims: make([]claim, len(claims))}
 	for i := range claims {
 		l.start[claims[i].task+1]++
 	}
@@ -152,51 +179,33 @@ func rank(claims []claim, tasks int32) byTask {
 	}
 	for i := range claims {
 		at := &l.start[claims[i].task]
-		l.members[*at] = int32(i)
+		l.claims[*at] = claims[i].claim
 		*at++
 	}
 	// Every start has moved on to the next one.
 	copy(l.start[1:], l.start)
 	l.start[0] = 0
 	for t := range tasks {
-		if list := l.of(t); len(list) > 1 {
-			slices.SortFunc(list, func(a, b int32) int { return claims[a].compare(&claims[b]) })
+		list := l.of(t)
+		if len(list) == 2 && compare(list[1], list[0]) < 0 {
+			list[0], list[1] = list[1], list[0]
+		} else if len(list) > 2 {
+			slices.SortFunc(list, compare)
 		}
-	}
-	for i, c := range l.members {
-		l.members[i] = claims[c].member
 	}
 	return l
 }
 
-func (c *claim) compare(o *claim) int {
-	if c.dormant != o.dormant {
-		if o.dormant {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(o.offset, c.offset), cmp.Compare(c.member, o.member))
-}
-
 func (p *priors) findStaleStandbys(x *index) {
-	var claims []claim
+	var claims []taskClaim
 	for _, m := range x.stale {
 		x.each(x.member(m).Prior.Standby, func(t int32, stateful bool) {
 			if stateful {
-				claims = append(claims, claim{task: t, member: m})
+				claims = append(claims, taskClaim{claim{member: m}, t})
 			}
 		})
 	}
 	if len(claims) > 0 {
-		p.staleStandbys = rank(claims, x.tasks)
+		p.staleStandbys = rank(claims, x.tasks, compareSticky)
 	}
-}
-
-func size(s TaskSet) int {
-	n := 0
-	for _, partitions := range s {
-		n += len(partitions)
-	}
-	return n
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -61,16 +62,14 @@ func drawGroup(t *rapid.T, s shape) *Group {
 	}
 	if !s.cold {
 		drawHoldings(t, g, s)
+		sortSets(g)
 	}
 	return g
 }
 
 func drawHoldings(t *rapid.T, g *Group, s shape) {
 	hold := func(set *TaskSet, id string, p int32) {
-		if *set == nil {
-			*set = TaskSet{}
-		}
-		(*set)[id] = append((*set)[id], p)
+		*set = append(*set, topology.TaskID{Subtopology: id, Partition: p})
 	}
 	for _, sub := range g.Subtopologies {
 		for p := range sub.Tasks + 1 { // one more than there is
@@ -97,12 +96,20 @@ func drawHoldings(t *rapid.T, g *Group, s shape) {
 	}
 }
 
+// sortSets puts the tasks of the subtopologies in order: "10" is before "7".
+func sortSets(g *Group) {
+	for i := range g.Members {
+		m := &g.Members[i]
+		for _, set := range []TaskSet{m.Prior.Active, m.Prior.Standby, m.Prior.Warmup, m.PriorTarget} {
+			sorted(set)
+		}
+	}
+}
+
 func claimed(g *Group, sub string, p int32) bool {
 	for i := range g.Members {
-		for _, q := range g.Members[i].Prior.Active[sub] {
-			if q == p {
-				return true
-			}
+		if slices.Contains(g.Members[i].Prior.Active, topology.TaskID{Subtopology: sub, Partition: p}) {
+			return true
 		}
 	}
 	return false
@@ -122,12 +129,10 @@ func countTasks(g *Group) (all, stateful int) {
 
 func statefulOf(g *Group, s TaskSet) int {
 	n := 0
-	for _, sub := range g.Subtopologies {
-		if sub.Stateful {
-			for _, p := range s[sub.ID] {
-				if p < sub.Tasks {
-					n++
-				}
+	for _, id := range s {
+		for _, sub := range g.Subtopologies {
+			if sub.Stateful && sub.ID == id.Subtopology && id.Partition < sub.Tasks {
+				n++
 			}
 		}
 	}
@@ -148,12 +153,10 @@ func TestPropertiesP1ToP7(t *testing.T) {
 			active, sf := size(a[m.ID].Active), statefulOf(g, a[m.ID].Active)
 			require.LessOrEqual(t, active, ceilDiv(all, n), "P2")
 			require.LessOrEqual(t, sf, ceilDiv(stateful, n), "P3")
-			kept := TaskSet{}
-			for sub, partitions := range m.Prior.Active {
-				for _, p := range partitions {
-					if contains(a[m.ID].Active, sub, p) {
-						kept[sub] = append(kept[sub], p)
-					}
+			var kept TaskSet
+			for _, id := range m.Prior.Active {
+				if slices.Contains(a[m.ID].Active, id) {
+					kept = append(kept, id)
 				}
 			}
 			require.GreaterOrEqual(t, statefulOf(g, kept), min(statefulOf(g, m.Prior.Active), stateful/n), "P4")
@@ -166,15 +169,6 @@ func TestPropertiesP1ToP7(t *testing.T) {
 		}
 		require.LessOrEqual(t, hi-lo, 1+1e-9, "P5, P6")
 	})
-}
-
-func contains(s TaskSet, sub string, p int32) bool {
-	for _, q := range s[sub] {
-		if p == q {
-			return true
-		}
-	}
-	return false
 }
 
 func TestPropertyP8SecondRunKeepsActives(t *testing.T) {
@@ -306,21 +300,16 @@ func TestResultIsIndependent(t *testing.T) {
 		require.NoError(t, err)
 		for i := range g.Members {
 			for _, set := range []TaskSet{g.Members[i].Prior.Active, g.Members[i].Prior.Standby} {
-				for _, partitions := range set {
-					clear(partitions)
-				}
+				clear(set)
 			}
 		}
 		all, _ := countTasks(g)
 		active := 0
 		for _, m := range a {
 			for _, set := range []TaskSet{m.Active, m.Standby} {
-				for sub, partitions := range set {
-					require.NotEmpty(t, partitions)
-					require.Equal(t, len(partitions), cap(partitions))
-					for i, p := range partitions {
-						require.True(t, i == 0 || p > partitions[i-1], "%s %v", sub, partitions)
-					}
+				require.Equal(t, len(set), cap(set))
+				for i := range set {
+					require.True(t, i == 0 || set[i].Compare(set[i-1]) > 0, "%v", set)
 				}
 			}
 			active += size(m.Active)

@@ -34,7 +34,7 @@ func newJudge(g *Group) *judge {
 		j.process[m.ID] = m.ProcessID
 		j.capacity[m.ProcessID]++
 		for role, set := range []TaskSet{m.Prior.Active, m.Prior.Standby, m.Prior.Warmup} {
-			for _, id := range tasksOf(set) {
+			for _, id := range set {
 				if _, ok := j.stateful[id]; !ok {
 					continue
 				}
@@ -63,16 +63,6 @@ func (j *judge) hasState(id topology.TaskID, process string) bool {
 
 func (j *judge) someoneHasState(id topology.TaskID) bool {
 	return len(j.offset[id])+len(j.held[id]) > 0
-}
-
-func tasksOf(s TaskSet) []topology.TaskID {
-	var out []topology.TaskID
-	for sub, partitions := range s {
-		for _, p := range partitions {
-			out = append(out, topology.TaskID{Subtopology: sub, Partition: p})
-		}
-	}
-	return out
 }
 
 // quality computes the numbers by which assignments are compared.
@@ -111,7 +101,7 @@ func (j *judge) counts(q map[string]float64, a Assignment) {
 	totalPerMember := spread{q: q, min: "total_min_per_member", max: "total_max_per_member"}
 	for _, m := range j.g.Members {
 		stateful := 0.0
-		for _, id := range tasksOf(a[m.ID].Active) {
+		for _, id := range a[m.ID].Active {
 			if j.stateful[id] {
 				stateful++
 			}
@@ -137,11 +127,11 @@ func (j *judge) moves(q map[string]float64, a Assignment) {
 	standbys := map[topology.TaskID]float64{}
 	for _, m := range j.g.Members {
 		mine := map[topology.TaskID]bool{}
-		for _, id := range tasksOf(a[m.ID].Active) {
+		for _, id := range a[m.ID].Active {
 			mine[id] = true
 			j.judgeActive(q, id, m.ID)
 		}
-		for _, id := range tasksOf(a[m.ID].Standby) {
+		for _, id := range a[m.ID].Standby {
 			mine[id] = true
 			standbys[id]++
 			q["standby_placed"]++
@@ -149,7 +139,7 @@ func (j *judge) moves(q map[string]float64, a Assignment) {
 				q["cold_standby"]++
 			}
 		}
-		for _, id := range tasksOf(m.Prior.Standby) {
+		for _, id := range m.Prior.Standby {
 			if _, ok := j.stateful[id]; ok && !mine[id] {
 				q["standby_moved"]++
 			}

@@ -18,6 +18,9 @@ type racks struct {
 	group  []int32 // by process, nobody if it has no fresh member
 	pos    []int32 // by process, for the heaps of the groups
 
+	roomEverywhere bool // a value that is new is worth more than balance
+	onlyKept       bool // place standbys only where they are, and before a former owner
+
 	used  [][]int32 // by key and value: the last task that used the value
 	best  []int32   // groups of equal diversity in the choice at hand
 	among []int32   // by group: the choice in which it was one of the best
@@ -112,9 +115,15 @@ func (k *racks) grew(p int32) {
 // new is given up for this task.
 func (k *racks) place(t int32) {
 	k.use(k.process[k.owner[t]], t)
+	for _, m := range k.standbysOf(t) {
+		k.use(k.process[m], t)
+	}
 	for key := 0; key < k.keys && k.placed[t] < k.slots; {
 		m := k.choose(t, key)
 		if m == nobody {
+			if k.onlyKept && len(k.best) > 0 {
+				return
+			}
 			key++
 			continue
 		}
@@ -164,7 +173,7 @@ func (k *racks) choose(t int32, key int) int32 {
 	for _, g := range k.best {
 		k.among[g] = k.turn
 	}
-	if m := k.formerHolder(t); m != nobody {
+	if m := k.formerHolder(t); m != nobody || k.onlyKept {
 		return m
 	}
 	least := nobody
@@ -198,7 +207,7 @@ func (k *racks) processHasRoom(p int32) bool {
 
 func (k *racks) hasRoom(g *rackGroup) bool {
 	for len(g.processes.items) > 0 {
-		if k.processHasRoom(g.processes.items[0]) {
+		if k.roomEverywhere || k.processHasRoom(g.processes.items[0]) {
 			return true
 		}
 		g.processes.pop()
@@ -209,13 +218,21 @@ func (k *racks) hasRoom(g *rackGroup) bool {
 // formerHolder prefers, among equally diverse processes, one whose member had
 // the task before.
 func (k *racks) formerHolder(t int32) int32 {
+	if k.onlyKept {
+		for _, c := range k.prior.copies.of(t) {
+			if m := c.member; !c.dormant && k.among[k.group[k.process[m]]] == k.turn && k.belowTotal(m) {
+				return m
+			}
+		}
+		return nobody
+	}
 	if m := k.prior.owner[t]; m != nobody && k.fresh[m] {
 		if m = k.atFormerHolder(m); m != nobody {
 			return m
 		}
 	}
-	for _, m := range k.prior.copies.of(t) {
-		if m = k.atFormerHolder(m); m != nobody {
+	for _, c := range k.prior.copies.of(t) {
+		if m := k.atFormerHolder(c.member); m != nobody {
 			return m
 		}
 	}

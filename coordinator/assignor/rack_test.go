@@ -70,10 +70,7 @@ func parseGroupTasks(tb testing.TB, text string) Assignment {
 	tb.Helper()
 	out := Assignment{}
 	for _, m := range parseGroup(tb, text).Members {
-		for sub := range m.Prior.Active {
-			sorted(m.Prior.Active[sub])
-		}
-		out[m.ID] = MemberAssignment{Active: m.Prior.Active, Standby: m.Prior.Standby}
+		out[m.ID] = MemberAssignment{Active: sorted(m.Prior.Active), Standby: sorted(m.Prior.Standby)}
 	}
 	return out
 }
@@ -84,7 +81,7 @@ func standbyStep(t *testing.T, text string) *run {
 	t.Helper()
 	x, err := newIndex(parseGroup(t, text))
 	require.NoError(t, err)
-	r := newRun(x, newPriors(x, priorRules{warmupsCount: true}))
+	r := newRun(x, newPriors(x, priorRules{warmupsCount: true, compare: compareSticky}))
 	r.startQuotas()
 	for m := range x.members {
 		x.each(x.member(int32(m)).Prior.Active, func(task int32, _ bool) {
@@ -175,13 +172,13 @@ func TestRK03AlwaysAnotherZone(t *testing.T) {
 	got := assign(t, NewSticky(), g)
 	for _, m := range g.Members {
 		zone[m.ID] = m.ClientTags["zone"]
-		for _, id := range tasksOf(got[m.ID].Active) {
+		for _, id := range got[m.ID].Active {
 			owner[id] = m.ID
 		}
 	}
 	for _, m := range g.Members {
 		assert.Equal(t, 1, size(got[m.ID].Standby), m.ID)
-		for _, id := range tasksOf(got[m.ID].Standby) {
+		for _, id := range got[m.ID].Standby {
 			assert.NotEqual(t, zone[m.ID], zone[owner[id]], id)
 		}
 	}

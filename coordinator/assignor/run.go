@@ -22,12 +22,19 @@ type run struct {
 	idlePos []int32
 	idleEnd []int32 // by process: where its part of idle ends
 
+	// promised are by member tasks that it owns and is likely to keep, but has
+	// not been given yet. Nil if that does not matter.
+	promised []int32
+
 	// racks is set while standbys are placed by client tags.
 	racks *racks
 
 	// statefulQuota counts stateful active tasks, activeQuota all active tasks
 	// and totalQuota standbys as well.
 	statefulQuota, activeQuota, totalQuota quota
+
+	// even takes the place of totalQuota in [HighlyAvailable].
+	even evenShare
 
 	fixed []bool // by member: keeps all it owns in the pass at hand
 	own   []int64
@@ -80,6 +87,9 @@ func (r *run) fewerTasks(a, b int32) bool {
 	if r.count[a] != r.count[b] {
 		return r.count[a] < r.count[b]
 	}
+	if r.promised != nil && r.promised[a] != r.promised[b] {
+		return r.promised[a] < r.promised[b]
+	}
 	return a < b
 }
 
@@ -121,7 +131,7 @@ func (r *run) giveStandby(m, task int32) {
 	r.standbys[int(task)*int(r.slots)+int(r.placed[task])] = m
 	r.placed[task]++
 	r.grow(m)
-	if !r.fixed[m] {
+	if !r.fixed[m] && !r.even.used {
 		r.totalQuota.told(r.count[m])
 	}
 }
@@ -130,6 +140,9 @@ func (r *run) grow(m int32) {
 	p := r.process[m]
 	r.count[m]++
 	r.load[p]++
+	if r.even.used && !r.fixed[m] && r.count[m] == r.even.base+1 {
+		r.even.extras--
+	}
 	if r.fresh[m] && r.idleEnd[p]-r.processStart[p] > 1 {
 		h := indexedHeap{items: r.idle[r.processStart[p]:r.idleEnd[p]], pos: r.idlePos, less: r.fewerTasks}
 		h.grew(m)
@@ -139,6 +152,69 @@ func (r *run) grow(m int32) {
 	}
 }
 
+// promise makes stateful tasks go, among equals, where fewer stateless ones would
+// have to make way for them.
+func (r *run) promise() {
+	if r.stateful == 0 || r.stateful == r.tasks {
+		return
+	}
+	r.promised = make([]int32, len(r.members))
+	for i := range r.subs {
+		s := &r.subs[i]
+		if s.stateful {
+			continue
+		}
+		for t := s.base; t < s.base+s.tasks; t++ {
+			if o := r.prior.owner[t]; o != nobody {
+				r.promised[o]++
+				r.stateless[r.process[o]]++
+			}
+		}
+	}
+	r.orderIdle()
+}
+
+func (r *run) forgetPromise() {
+	if r.promised != nil {
+		r.promised = nil
+		clear(r.stateless)
+		r.orderIdle()
+	}
+}
+
+func (r *run) orderIdle() {
+	for p := range r.processIDs {
+		if start, end := r.processStart[p], r.idleEnd[p]; end-start > 1 {
+			h := indexedHeap{items: r.idle[start:end], pos: r.idlePos, less: r.fewerTasks}
+			h.init()
+		}
+	}
+}
+
+// shrink takes a task from a fresh member.
+func (r *run) shrink(m int32) {
+	p := r.process[m]
+	if r.even.used && r.count[m] == r.even.base+1 {
+		r.even.extras++
+	}
+	r.count[m]--
+	r.load[p]--
+	if r.idleEnd[p]-r.processStart[p] > 1 {
+		h := indexedHeap{items: r.idle[r.processStart[p]:r.idleEnd[p]], pos: r.idlePos, less: r.fewerTasks}
+		h.shrank(m)
+	}
+}
+
+// evenShare says that members are to have base tasks, and some of them one more.
+type evenShare struct {
+	used   bool
+	base   int32
+	extras int // that nobody has yet
+}
+
+// over is whether a member with that many tasks has more than anybody should.
+func (e *evenShare) over(count int32) bool { return count > e.base+1 || count > e.base && e.extras < 0 }
+
 // lighter replaces the choice only by a member that is less loaded in both
 // respects, and keeps the better ranked one otherwise.
 func (r *run) lighter(m, choice int32) bool {
@@ -147,27 +223,24 @@ func (r *run) lighter(m, choice int32) bool {
 
 // leastLoaded returns a heap of the processes that can take tasks: by load, if
 // told so by stateless tasks, by the count of the idlest member, and by id.
-func (r *run) leastLoaded(byStateless bool) *indexedHeap {
-	h := &indexedHeap{items: make([]int32, 0, len(r.processIDs)), pos: make([]int32, len(r.processIDs))}
+func (r *run) leastLoaded(byStateless bool) *processHeap {
+	h := &processHeap{run: r, byStateless: byStateless, items: make([]int32, 0, len(r.processIDs)), pos: make([]int32, len(r.processIDs))}
 	for p := range r.processIDs {
 		h.pos[p] = -1
 		if r.idlest(int32(p)) != nobody {
 			h.items = append(h.items, int32(p))
 		}
 	}
-	h.less = func(p, q int32) bool {
-		c := r.compareLoads(r.load, p, q)
-		if c == 0 && byStateless {
-			c = r.compareLoads(r.stateless, p, q)
-		}
-		if c == 0 {
-			c = cmp.Compare(r.count[r.idlest(p)], r.count[r.idlest(q)])
-		}
-		if c == 0 {
-			return p < q
-		}
-		return c < 0
-	}
+	h.equal = r.equalCapacities()
 	h.init()
 	return h
+}
+
+func (r *run) equalCapacities() bool {
+	for p := range r.processIDs {
+		if r.capacity(int32(p)) != r.capacity(0) {
+			return false
+		}
+	}
+	return true
 }

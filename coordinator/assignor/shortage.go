@@ -27,13 +27,11 @@ func Shortages(g *Group, a Assignment) Shortage {
 	}
 	standbys := 0
 	for _, m := range a {
-		active += size(m.Active)
-		standbys += size(m.Standby)
-		for id, partitions := range m.Standby {
-			for _, p := range partitions {
-				if found := missing[id]; p >= 0 && int(p) < len(found) {
-					found[p]++
-				}
+		active += len(m.Active)
+		standbys += len(m.Standby)
+		for _, t := range m.Standby {
+			if found := missing[t.Subtopology]; t.Partition >= 0 && int(t.Partition) < len(found) {
+				found[t.Partition]++
 			}
 		}
 	}

@@ -49,11 +49,17 @@ func (r *run) placeByClaim(t int32) bool {
 	return true
 }
 
-func (r *run) belowTotal(m int32) bool { return r.below(m, &r.totalQuota) }
+func (r *run) belowTotal(m int32) bool {
+	if r.even.used {
+		return r.fixed[m] || r.count[m] < r.even.base || r.count[m] == r.even.base && r.even.extras > 0
+	}
+	return r.below(m, &r.totalQuota)
+}
 
 // keepsStandby returns a stale member that may keep its standby of the task.
 func (r *run) keepsStandby(t int32) int32 {
-	for _, m := range r.prior.staleStandbys.of(t) {
+	for _, c := range r.prior.staleStandbys.of(t) {
+		m := c.member
 		if r.belowTotal(m) && !r.holds(r.process[m], t) {
 			return m
 		}
@@ -90,6 +96,13 @@ func (r *run) dealStandbys(short []int32) {
 // shareStandbysWithStale starts the quota of the standby pass for a group with
 // stale members.
 func (r *run) shareStandbysWithStale() {
+	r.ownTotal()
+	r.totalQuota = newQuota(int64(r.tasks)+int64(r.replicas())*int64(r.stateful), len(r.members))
+	r.totalQuota.waterFill(r.stale, r.own, r.fixed)
+}
+
+// ownTotal counts what stale members would have with all of their standbys.
+func (r *run) ownTotal() {
 	for _, m := range r.stale {
 		r.own[m] = int64(r.count[m])
 		r.fixed[m] = false
@@ -99,6 +112,4 @@ func (r *run) shareStandbysWithStale() {
 			}
 		})
 	}
-	r.totalQuota = newQuota(int64(r.tasks)+int64(r.replicas())*int64(r.stateful), len(r.members))
-	r.totalQuota.waterFill(r.stale, r.own, r.fixed)
 }

@@ -27,8 +27,19 @@ func (o stickyOpt) apply(s *Sticky) { o(s) }
 //   - standbys are spread by client tags.
 func StrictKafka() StickyOpt { return stickyOpt(func(s *Sticky) { s.strict = true }) }
 
+// Opt configures a [Sticky] or a [HighlyAvailable].
+type Opt interface {
+	StickyOpt
+	HighlyAvailableOpt
+}
+
+type ignorePriorTarget struct{}
+
+func (ignorePriorTarget) apply(s *Sticky)                         { s.priorTarget = false }
+func (ignorePriorTarget) applyHighlyAvailable(h *HighlyAvailable) { h.priorTarget = false }
+
 // IgnorePriorTarget switches off the claim that [Member.PriorTarget] gives.
-func IgnorePriorTarget() StickyOpt { return stickyOpt(func(s *Sticky) { s.priorTarget = false }) }
+func IgnorePriorTarget() Opt { return ignorePriorTarget{} }
 
 // NewSticky returns the assignor.
 func NewSticky(opts ...StickyOpt) *Sticky {
@@ -61,6 +72,7 @@ func (s *Sticky) run(x *index) *run {
 		warmupsCount:       !s.strict,
 		unknownIsNoOffset:  !s.strict,
 		priorTargetDecides: !s.strict && s.priorTarget,
+		compare:            compareSticky,
 	}))
 	r.startQuotas()
 	if s.strict {

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"testing"
 
@@ -36,16 +35,16 @@ type vector struct {
 			Instance   string                      `json:"instance"`
 			Rack       string                      `json:"rack"`
 			Tags       map[string]string           `json:"tags"`
-			Active     TaskSet                     `json:"active"`
-			Standby    TaskSet                     `json:"standby"`
-			Warmup     TaskSet                     `json:"warmup"`
+			Active     map[string][]int32          `json:"active"`
+			Standby    map[string][]int32          `json:"standby"`
+			Warmup     map[string][]int32          `json:"warmup"`
 			Offsets    map[string]map[string]int64 `json:"offsets"`
 			EndOffsets map[string]map[string]int64 `json:"end_offsets"`
 		} `json:"members"`
 	} `json:"in"`
 	Out map[string]struct {
-		Active  TaskSet `json:"active"`
-		Standby TaskSet `json:"standby"`
+		Active  map[string][]int32 `json:"active"`
+		Standby map[string][]int32 `json:"standby"`
 	} `json:"out"`
 	Error   string             `json:"error"`
 	Quality map[string]float64 `json:"quality"`
@@ -86,7 +85,7 @@ func (v *vector) group(tb testing.TB) *Group {
 	for _, m := range v.In.Members {
 		g.Members = append(g.Members, Member{
 			ID: m.ID, ProcessID: m.Process, InstanceID: m.Instance, RackID: m.Rack, ClientTags: m.Tags,
-			Prior:   Tasks{Active: m.Active, Standby: m.Standby, Warmup: m.Warmup},
+			Prior:   Tasks{Active: setOf(m.Active), Standby: setOf(m.Standby), Warmup: setOf(m.Warmup)},
 			Offsets: offsetsOf(tb, m.Offsets), EndOffsets: offsetsOf(tb, m.EndOffsets),
 		})
 	}
@@ -110,12 +109,7 @@ func offsetsOf(tb testing.TB, in map[string]map[string]int64) map[topology.TaskI
 func (v *vector) want() Assignment {
 	out := Assignment{}
 	for id, a := range v.Out {
-		for _, set := range []TaskSet{a.Active, a.Standby} {
-			for _, partitions := range set {
-				slices.Sort(partitions)
-			}
-		}
-		out[id] = MemberAssignment{Active: a.Active, Standby: a.Standby}
+		out[id] = MemberAssignment{Active: setOf(a.Active), Standby: setOf(a.Standby)}
 	}
 	return out
 }

@@ -3,7 +3,6 @@ package assignor
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -29,7 +28,7 @@ const (
 	RuleStandbys Rule = "standbys"
 	// RuleStale lets a stale member have only what it holds now in the same role.
 	RuleStale Rule = "stale"
-	// RuleForm wants partitions ascending and distinct, and no empty entries.
+	// RuleForm wants tasks ascending and distinct.
 	RuleForm Rule = "form"
 )
 
@@ -38,8 +37,7 @@ type RuleError struct {
 	Rule Rule
 	// Member is who got too much; empty if a task has too little.
 	Member string
-	// Task is the task at fault. It is zero if the rule is [RuleMembers], and
-	// its partition is -1 where a whole subtopology is meant.
+	// Task is the task at fault. It is zero if the rule is [RuleMembers].
 	Task topology.TaskID
 	// Reason says what is wrong.
 	Reason string
@@ -51,11 +49,7 @@ func (e *RuleError) Error() string {
 	if e.Member != "" {
 		fmt.Fprintf(&b, " member %q", e.Member)
 	}
-	switch {
-	case e.Task.Subtopology == "" && e.Task.Partition == 0:
-	case e.Task.Partition < 0:
-		fmt.Fprintf(&b, " subtopology %q", e.Task.Subtopology)
-	default:
+	if e.Task != (topology.TaskID{}) {
 		b.WriteString(" task " + e.Task.String())
 	}
 	return b.String() + " " + e.Reason
@@ -117,7 +111,7 @@ type verifier struct {
 	*index
 	errs     RuleErrors
 	owner    []int32 // by task
-	standbys []claim
+	standbys []taskClaim
 	held     []int32 // by task: the last stale member seen to hold it, doubled, plus one for a standby
 }
 
@@ -161,40 +155,36 @@ func (v *verifier) checkSet(m int32, prior, set TaskSet, standby bool) {
 		v.each(prior, func(t int32, _ bool) { v.held[t] = mark })
 	}
 	id := v.member(m).ID
-	for sub, partitions := range set {
-		if len(partitions) == 0 {
-			v.fail(RuleForm, id, topology.TaskID{Subtopology: sub, Partition: -1}, "has no partitions: leave it out of the %s tasks", role)
+	var sub *indexedSub
+	for i, name := range set {
+		if i == 0 || name.Subtopology != set[i-1].Subtopology {
+			sub = v.subtopology(name.Subtopology)
+		}
+		if i > 0 && name.Compare(set[i-1]) <= 0 {
+			v.fail(RuleForm, id, name, "follows %s in the %s tasks: sort them and name each once", set[i-1], role)
+		}
+		if sub == nil || name.Partition < 0 || name.Partition >= sub.tasks {
+			v.fail(RuleActive, id, name, "is not in the topology")
 			continue
 		}
-		last := int32(math.MinInt32)
-		for i, p := range partitions {
-			name := topology.TaskID{Subtopology: sub, Partition: p}
-			if i > 0 && p <= last {
-				v.fail(RuleForm, id, name, "follows partition %d in the %s tasks: sort them and name each once", last, role)
-			}
-			last = p
-			t, ok := v.find(name)
-			switch {
-			case !ok:
-				v.fail(RuleActive, id, name, "is not in the topology")
-				continue
-			case standby:
-				v.standbys = append(v.standbys, claim{task: t, member: m})
-			case v.owner[t] != nobody && v.owner[t] != m:
-				v.fail(RuleActive, id, name, "is active on member %q as well", v.member(v.owner[t]).ID)
-			default:
-				v.owner[t] = m
-			}
-			if !v.fresh[m] && v.held[t] != mark {
-				v.fail(RuleStale, id, name, "is new as %s, but the member is at topology epoch %d and the group at %d: it may only keep what it holds in that role",
-					role, v.member(m).TopologyEpoch, v.group.TopologyEpoch)
-			}
+		t := sub.base + name.Partition
+		switch {
+		case standby:
+			v.standbys = append(v.standbys, taskClaim{claim{member: m}, t})
+		case v.owner[t] != nobody && v.owner[t] != m:
+			v.fail(RuleActive, id, name, "is active on member %q as well", v.member(v.owner[t]).ID)
+		default:
+			v.owner[t] = m
+		}
+		if !v.fresh[m] && v.held[t] != mark {
+			v.fail(RuleStale, id, name, "is new as %s, but the member is at topology epoch %d and the group at %d: it may only keep what it holds in that role",
+				role, v.member(m).TopologyEpoch, v.group.TopologyEpoch)
 		}
 	}
 }
 
 func (v *verifier) checkTasks() {
-	standbys := rank(v.standbys, v.tasks)
+	standbys := rank(v.standbys, v.tasks, compareSticky)
 	freshProcesses := v.freshProcesses()
 	var holders []int32
 	for i := range v.subs {
@@ -212,11 +202,14 @@ func (v *verifier) checkTasks() {
 			} else if freshProcesses > 0 {
 				v.fail(RuleActive, "", name, "has no active owner")
 			}
-			v.checkProcesses(name, append(holders, following...))
+			for _, c := range following {
+				holders = append(holders, c.member)
+			}
+			v.checkProcesses(name, holders)
 			switch want := v.replicas(); {
 			case !s.stateful:
 				if len(following) > 0 {
-					v.fail(RuleStateless, v.member(following[0]).ID, name, "has no state and needs no standby")
+					v.fail(RuleStateless, v.member(following[0].member).ID, name, "has no state and needs no standby")
 				}
 			case len(following) > want:
 				v.fail(RuleStandbys, "", name, "has %d standbys, but %d are configured", len(following), want)

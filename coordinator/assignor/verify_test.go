@@ -13,7 +13,7 @@ import (
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, group, got, want string }{
-		{"valid", "R=1 s(2,sf) l(1,sl) a{} b{}", "a{0;l:0|1} b{1|0}", ""},
+		{"valid", "R=1 s(2,sf) l(1,sl) a{} b{}", "a{l:0;s:0|1} b{1|0}", ""},
 		{"a member without an entry has nothing", "s(1,sl) a{} b{}", "b{0}", ""},
 		{"V1 stranger", "s(1,sl) a{}", "a{0} z{}", `rule members: member "z" is not in the group`},
 		{"V2 nobody", "s(2,sl) a{}", "a{0}", `rule active: task s_1 has no active owner`},
@@ -33,8 +33,8 @@ func TestVerify(t *testing.T) {
 		{"S1 stale standby promoted", "s(1,sf) a{|0}#0 b{}", "a{0} b{}", `rule stale: member "a" task s_0 is new as active, but the member is at topology epoch 0 and the group at 1: it may only keep what it holds in that role`},
 		{"S1 stale active demoted", "R=1 s(1,sf) a{0}#0 b{}", "a{|0} b{0}", `rule stale: member "a" task s_0 is new as standby, but the member is at topology epoch 0 and the group at 1: it may only keep what it holds in that role`},
 		{"S4 only stale members", "s(2,sl) a{0}#0", "a{0}", ""},
-		{"order", "s(2,sl) a{}", "a{1,0}", `rule form: member "a" task s_0 follows partition 1 in the active tasks: sort them and name each once`},
-		{"twice", "s(1,sl) a{}", "a{0,0}", `rule form: member "a" task s_0 follows partition 0 in the active tasks: sort them and name each once`},
+		{"order", "s(2,sl) a{}", "a{1,0}", `rule form: member "a" task s_0 follows s_1 in the active tasks: sort them and name each once`},
+		{"twice", "s(1,sl) a{}", "a{0,0}", `rule form: member "a" task s_0 follows s_0 in the active tasks: sort them and name each once`},
 		{"several", "s(5,sl) a{}", "a{}", `rule active: task s_0 has no active owner; rule active: task s_1 has no active owner; rule active: task s_2 has no active owner; and 2 more`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -54,17 +54,10 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-func TestVerifyEmptyEntry(t *testing.T) {
-	t.Parallel()
-	g := parseGroup(t, "s(1,sl) a{}")
-	err := Verify(g, Assignment{"a": {Active: TaskSet{"s": {0}}, Standby: TaskSet{"s": {}}}})
-	require.EqualError(t, err, `assignor: the assignment is refused: rule form: member "a" subtopology "s" has no partitions: leave it out of the standby tasks`)
-}
-
 func TestVerifyErrorsNameMemberAndTask(t *testing.T) {
 	t.Parallel()
 	g := parseGroup(t, "s(2,sl) a{0}#0 b{}")
-	err := Verify(g, Assignment{"a": {Active: TaskSet{"s": {1}}}})
+	err := Verify(g, Assignment{"a": {Active: TaskSet{{Subtopology: "s", Partition: 1}}}})
 	var all RuleErrors
 	require.ErrorAs(t, err, &all)
 	require.Len(t, all, 2)

@@ -88,17 +88,22 @@ func (t Teller) Coordinator(e coordinator.Event) string {
 		return fmt.Sprintf("group epoch %d%s: %s", e.Epoch, by, strings.Join(reasons, ", "))
 	case coordinator.TargetComputed:
 		if e.Assignor == "" {
+			if e.Tasks > 0 {
+				return fmt.Sprintf("target for epoch %d: the topics are not ready, members that are behind keep their %s", e.Epoch, plural(e.Tasks, "active task"))
+			}
 			return fmt.Sprintf("target for epoch %d: nothing for anybody, the topics are not ready", e.Epoch)
 		}
 		s := fmt.Sprintf("target for epoch %d by %s: %s over %s", e.Epoch, e.Assignor, plural(e.Tasks, "active task"), plural(e.Members, "member"))
 		if len(e.Unassigned) > 0 {
 			s += "; nobody can take " + Tasks(e.Unassigned)
 		}
-		return s
+		return s + t.conflicts(e.HeldBack)
 	case coordinator.AssignmentFailed:
 		return fmt.Sprintf("no target for epoch %d: the assignor %s failed: %s", e.Epoch, e.Assignor, e.Reason)
 	case coordinator.TopicSettingDiffers:
 		return fmt.Sprintf("topic %s has %s=%s where the topology asks for %s: it is left as it is", e.Topic, e.Name, e.Have, e.Want)
+	case coordinator.RefinementRefused:
+		return fmt.Sprintf("the warm-up plan for epoch %d is refused: tasks move at once", e.Epoch)
 	case coordinator.AssignmentDelayed:
 		if e.Initial {
 			return fmt.Sprintf("assignment waits %s for more members", e.Wait)
@@ -125,10 +130,23 @@ func (t Teller) Coordinator(e coordinator.Event) string {
 	case coordinator.RevocationAcknowledged:
 		return fmt.Sprintf("%s has given up %s %s", t.name(e.Member), e.Role, Tasks(e.Tasks))
 	case coordinator.TasksWaiting:
-		return fmt.Sprintf("%s waits for %s %s until %s gives it up", t.name(e.Member), e.Role, Tasks(e.Tasks), t.names(e.Holders))
+		if e.Role == coordinator.Warmup && len(e.Holders) == 0 {
+			return fmt.Sprintf("%s waits with warm-up %s until others are done", t.name(e.Member), Tasks(e.Tasks))
+		}
+		return fmt.Sprintf("%s waits for %s %s until %s gives it up", t.name(e.Member), e.Role, Tasks(e.Tasks), t.names(e.Holders)) + t.conflicts(e.Conflicts)
+	case coordinator.MemberUpgraded:
+		s := fmt.Sprintf("%s comes back with topology epoch %d (had %d)", t.name(e.Member), e.ToEpoch, e.FromEpoch)
+		if len(e.Held) > 0 {
+			s += " and starts anew what it had as " + Tasks(e.Held)
+		}
+		return s
 	case coordinator.TopologySet:
 		if e.Replaced {
-			return fmt.Sprintf("topology epoch %d replaces %d: %s", e.Epoch, e.OldEpoch, plural(e.Subtopologies, "subtopology"))
+			s := fmt.Sprintf("topology epoch %d replaces %d: %s", e.Epoch, e.OldEpoch, plural(e.Subtopologies, "subtopology"))
+			if len(e.Orphaned) > 0 {
+				s += fmt.Sprintf("; nothing in it uses %s any more, which is left alone", strings.Join(e.Orphaned, ", "))
+			}
+			return s
 		}
 		return fmt.Sprintf("topology epoch %d: %s", e.Epoch, plural(e.Subtopologies, "subtopology"))
 	case coordinator.TopicsNotReady:

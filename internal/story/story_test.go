@@ -23,6 +23,11 @@ func tasks(t *testing.T, ids ...string) []topology.TaskID {
 	return out
 }
 
+func task(t *testing.T, id string) topology.TaskID {
+	t.Helper()
+	return tasks(t, id)[0]
+}
+
 func TestTasks(t *testing.T) {
 	t.Parallel()
 	for want, in := range map[string][]string{
@@ -62,9 +67,23 @@ func TestCoordinatorStory(t *testing.T) {
 		"topic t has a=1 where the topology asks for 2: it is left as it is":                           coordinator.TopicSettingDiffers{Topic: "t", Name: "a", Have: "1", Want: "2"},
 		"target for epoch 2: nothing for anybody, the topics are not ready":                            coordinator.TargetComputed{Epoch: 2, Members: 1},
 		"A gets warm-up 0_3 at epoch 7":                                                                coordinator.TasksGranted{Member: "id-a", Role: coordinator.Warmup, Epoch: 7, Tasks: tasks(t, "0_3")},
-		"assignment waits 3s for more members":                                                         coordinator.AssignmentDelayed{Wait: 3 * time.Second, Initial: true},
-		"A takes the place of old as instance i1":                                                      coordinator.MemberReplaced{InstanceID: "i1", Old: "old", New: "id-a"},
-		"target for epoch 5 by sticky: 0 active tasks over 1 member; nobody can take 1_0":              coordinator.TargetComputed{Epoch: 5, Assignor: "sticky", Members: 1, Unassigned: tasks(t, "1_0")},
+		"target for epoch 5 by sticky: 1 active task over 2 members; nobody can take 0_0-1; 0_0-1: B's process works on C, D as 1_0-1 of topology epoch 0": coordinator.TargetComputed{
+			Epoch: 5, Assignor: "sticky", Members: 2, Tasks: 1, Unassigned: tasks(t, "0_0", "0_1"), HeldBack: []coordinator.Conflict{
+				{Task: task(t, "0_0"), Holder: "p-b", As: task(t, "1_0"), Topics: []string{"C", "D"}},
+				{Task: task(t, "0_1"), Holder: "p-b", As: task(t, "1_1"), Topics: []string{"C", "D"}},
+			},
+		},
+		"A waits for active 0_1 until B's process gives it up; 0_1: B's process works on what is not known as 1_1 of topology epoch 3": coordinator.TasksWaiting{
+			Member: "id-a", Tasks: tasks(t, "0_1"), Holders: []string{"p-b"},
+			Conflicts: []coordinator.Conflict{{Task: task(t, "0_1"), Holder: "p-b", As: task(t, "1_1"), TopologyEpoch: 3}},
+		},
+		"A comes back with topology epoch 2 (had 1) and starts anew what it had as 0_0":                                    coordinator.MemberUpgraded{Member: "id-a", FromEpoch: 1, ToEpoch: 2, Held: tasks(t, "0_0")},
+		"A comes back with topology epoch 2 (had 1)":                                                                       coordinator.MemberUpgraded{Member: "id-a", FromEpoch: 1, ToEpoch: 2},
+		"target for epoch 2: the topics are not ready, members that are behind keep their 2 active tasks":                  coordinator.TargetComputed{Epoch: 2, Members: 2, Tasks: 2},
+		"topology epoch 1 replaces 0: 2 subtopologies; nothing in it uses words-repartition any more, which is left alone": coordinator.TopologySet{Epoch: 1, Replaced: true, Subtopologies: 2, Orphaned: []string{"words-repartition"}},
+		"assignment waits 3s for more members":                                                                             coordinator.AssignmentDelayed{Wait: 3 * time.Second, Initial: true},
+		"A takes the place of old as instance i1":                                                                          coordinator.MemberReplaced{InstanceID: "i1", Old: "old", New: "id-a"},
+		"target for epoch 5 by sticky: 0 active tasks over 1 member; nobody can take 1_0":                                  coordinator.TargetComputed{Epoch: 5, Assignor: "sticky", Members: 1, Unassigned: tasks(t, "1_0")},
 	} {
 		assert.Equal(t, want, tell.Coordinator(e))
 	}
