@@ -118,7 +118,7 @@ func (h holdings) clone() holdings {
 	out := make(holdings, len(h))
 	for i, f := range h {
 		c := *f
-		c.ownerIndex = f.ownerIndex.clone()
+		c.ownerIndex = f.clone()
 		c.away = maps.Clone(f.away)
 		out[i] = &c
 	}

@@ -3,6 +3,8 @@ package coordinator
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,14 +75,11 @@ func (f *fleet) coherent(holders string) bool {
 }
 
 func formatTasksOf(m *fleetMember) string {
-	out := ""
-	for i, t := range m.holds.active {
-		if i > 0 {
-			out += ","
-		}
-		out += fmt.Sprint(t.Partition)
+	out := make([]string, 0, len(m.holds.active))
+	for _, t := range m.holds.active {
+		out = append(out, strconv.Itoa(int(t.Partition)))
 	}
-	return out
+	return strings.Join(out, ",")
 }
 
 // restsFor checks the fixed point: nothing is written any more.
@@ -343,7 +342,6 @@ func TestRefinementOfAReplacedMember(t *testing.T) {
 	b := f.members[1]
 	f.leave(b)
 	f.settle(5)
-	b = &fleetMember{id: "b", process: "pB", version: 1}
 	f.disks["pB"] = map[topology.TaskID]int64{}
 	join := func(id string) *answer {
 		r := f.joinRequest(id, process("pB"), asInstance("i"))
@@ -369,7 +367,7 @@ func TestWarmUpsWhateverHappens(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		warmups := rapid.IntRange(1, 3).Draw(t, "W")
-		f := newFleet(t, warmups, "streams.num.standby.replicas", fmt.Sprint(rapid.IntRange(0, 1).Draw(t, "R")))
+		f := newFleet(t, warmups, "streams.num.standby.replicas", strconv.Itoa(rapid.IntRange(0, 1).Draw(t, "R")))
 		n, shared := 0, rapid.Bool().Draw(t, "members share processes")
 		add := func() {
 			n++

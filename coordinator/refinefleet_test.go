@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -32,11 +34,11 @@ type fleet struct {
 }
 
 type fleetMember struct {
-	id, process, instance string
-	version               int16
-	in, report            bool
-	epoch                 int32
-	holds                 roles
+	id, process string
+	version     int16
+	in, report  bool
+	epoch       int32
+	holds       roles
 }
 
 const fleetTasks = 6
@@ -47,7 +49,7 @@ func newFleet(t tester, warmups int, configs ...string) *fleet {
 	w.topic("foo", fleetTasks)
 	w.topic("log", fleetTasks)
 	w.topo = topo(0, sub("s1", reads("foo"), changelog("log")))
-	w.groupConfig(append([]string{"streams.assignor.name", "highly_available", "streams.num.warmup.replicas", fmt.Sprint(warmups)}, configs...)...)
+	w.groupConfig(append([]string{"streams.assignor.name", "highly_available", "streams.num.warmup.replicas", strconv.Itoa(warmups)}, configs...)...)
 	return &fleet{world: w, disks: map[string]map[topology.TaskID]int64{}, rate: 300_000, lag: 10_000, budget: warmups, running: map[topology.TaskID]string{}}
 }
 
@@ -254,18 +256,18 @@ func (f *fleet) settle(limit int) int {
 }
 
 func (f *fleet) show() string {
-	out := ""
+	var out strings.Builder
 	g := f.c.groups[groupID]
 	for _, id := range g.memberIDs() {
 		m := g.members[id]
-		out += fmt.Sprintf("%s %v target %v\n", id, m.cur.String(), m.target)
+		fmt.Fprintf(&out, "%s %v target %v\n", id, m.cur.String(), m.target)
 	}
-	return out
+	return out.String()
 }
 
 // holders are the tasks by member in the notation of the refiner's cases.
 func (f *fleet) holders() string {
-	out := ""
+	var out strings.Builder
 	for _, m := range f.members {
 		var r roles
 		for _, role := range allRoles {
@@ -273,7 +275,7 @@ func (f *fleet) holders() string {
 				*r.of(role) = append(*r.of(role), topology.TaskID{Subtopology: "s", Partition: t.Partition})
 			}
 		}
-		out += m.id + "{" + formatRoles(r) + "} "
+		out.WriteString(m.id + "{" + formatRoles(r) + "} ")
 	}
-	return out
+	return out.String()
 }

@@ -27,7 +27,7 @@ func (h *heartbeat) reconcile() *refusal {
 		return refuse(kerr.FencedMemberEpoch, "the coordinator does not know what the member holds: join again with epoch 0")
 	}
 	h.next = r.current
-	if h.next.equal(h.cur) && h.upgraded == nil {
+	if h.next.equal(h.cur) {
 		return nil
 	}
 	h.append(h.next.record(h.g.id, h.meta.Member))

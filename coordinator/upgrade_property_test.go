@@ -329,4 +329,3 @@ func TestUpgradesX1X2X3X4X6(t *testing.T) {
 }
 
 func FuzzUpgrades(f *testing.F) { f.Fuzz(rapid.MakeFuzz(propertyUpgrades)) }
-

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -114,7 +115,7 @@ func randomGroup(rng *rand.Rand, oneFlavour bool) *Group {
 		if !oneFlavour {
 			sf = rng.IntN(3) > 0
 		}
-		g.Subtopologies = append(g.Subtopologies, Subtopology{ID: fmt.Sprint(i), Tasks: int32(1 + rng.IntN(12)), Stateful: sf})
+		g.Subtopologies = append(g.Subtopologies, Subtopology{ID: strconv.Itoa(i), Tasks: int32(1 + rng.IntN(12)), Stateful: sf})
 	}
 	perProcess := 1 + rng.IntN(3)
 	if rng.IntN(2) == 0 {

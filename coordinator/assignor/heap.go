@@ -45,11 +45,6 @@ func (h *indexedHeap) pop() int32 {
 	return top
 }
 
-func (h *indexedHeap) push(v int32) {
-	h.items = append(h.items, v)
-	h.up(len(h.items)-1, v)
-}
-
 func (h *indexedHeap) up(i int, v int32) {
 	for i > 0 {
 		parent := (i - 1) / 2

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/streamsgroup/streamsgroup/topology"
@@ -52,7 +53,7 @@ func TestBA17TasksButNoMembers(t *testing.T) {
 	t.Parallel()
 	_, err := NewHighlyAvailable().Assign(parseGroup(t, "s(3,sf)"))
 	require.ErrorIs(t, err, ErrNoMembers)
-	_, err = NewHighlyAvailable().Assign(parseGroup(t, "s(3,sf) s(3,sf) m{}"))
+	_, err = NewHighlyAvailable().Assign(parseGroup(t, strings.Repeat("s(3,sf) ", 2)+"m{}"))
 	var input *InputError
 	require.ErrorAs(t, err, &input)
 }
