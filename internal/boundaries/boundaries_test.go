@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"kfakeext":             {"topology", "coordinator", "coordinator/assignor", "coordinator/record", "coordinator/topics"},
 	"conformance":          {"topology"},
 	"internal/story":       {"topology", "membership", "coordinator"},
+	"internal/sim":         {"topology", "membership", "coordinator", "coordinator/record", "coordinator/topics", "internal/story"},
 	"internal/boundaries":  {},
 	"internal/coverage":    {},
 	"internal/e2e":         anything,
