@@ -2,6 +2,7 @@ package kfakeext
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,13 @@ type adapter struct {
 	creator   topicCreator
 	onEvent   func(coordinator.Event)
 	store     DescriptionStore // nil if there is none
-	start     time.Time
+	// noJavaEdits is whether responses pass that Java clients do not understand.
+	noJavaEdits bool
+	// What DescribeConfigs says of the levels below a group: the configs that the
+	// broker was started with, by name, and the defaults, as of a group.
+	static   map[string]string
+	defaults []coordinator.ConfigEntry
+	start    time.Time
 
 	kept       atomic.Bool // KeepControl has been called; it is sticky
 	intercepts atomic.Pointer[[]control]
@@ -87,6 +94,13 @@ func newAdapter(fake *kfake.Cluster, tap *Tap, cfg *config, log recordLog) (*ada
 		kinds:     make(map[string]bool),
 		pushing:   make(map[string]chan struct{}),
 	}
+	a.noJavaEdits = cfg.noJavaEdits
+	a.static = maps.Clone(cfg.broker)
+	plain, err := coordinator.New(coordinator.Config{Policy: cfg.policy})
+	if err != nil {
+		return nil, err
+	}
+	a.defaults = plain.GroupConfigs("")
 	a.topics.init(fake)
 	a.own.init(tap)
 	a.sweeper.init(cfg.configs)
@@ -158,8 +172,15 @@ func (a *adapter) route(req kmsg.Request) (kmsg.Response, error, bool) { //nolin
 		if r.AllowAutoTopicCreation {
 			a.topicGen++
 		}
-	case *kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest, *kmsg.CreatePartitionsRequest, *kmsg.AlterPartitionAssignmentsRequest:
+	case *kmsg.CreateTopicsRequest:
 		a.topicGen++
+		a.createTopicsEdit(s, r)
+	case *kmsg.DeleteTopicsRequest, *kmsg.CreatePartitionsRequest, *kmsg.AlterPartitionAssignmentsRequest:
+		a.topicGen++
+	case *kmsg.DescribeTopicPartitionsRequest:
+		a.describeTopicPartitionsEdit(s, r)
+	case *kmsg.OffsetForLeaderEpochRequest:
+		a.offsetForLeaderEpochEdit(s, r)
 	case *kmsg.FindCoordinatorRequest:
 		a.placeGen++
 

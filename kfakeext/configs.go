@@ -7,8 +7,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/streamsgroup/streamsgroup/coordinator"
 )
 
 // kfake keeps broker configs of any name, and describes them; of group configs
@@ -264,53 +262,15 @@ func (a *adapter) describeConfigs(s sender, req *kmsg.DescribeConfigsRequest) {
 			if rr.ErrorCode != 0 || i >= len(asked) {
 				continue
 			}
-			switch names := asked[i].ConfigNames; rr.ResourceType {
+			d := describer{a, asked[i].ConfigNames, req.IncludeSynonyms}
+			switch rr.ResourceType {
 			case kmsg.ConfigResourceTypeGroupConfig:
-				describeEntries(rr, names, a.core.GroupConfigs(rr.ResourceName), "")
+				d.group(rr)
 			case kmsg.ConfigResourceTypeBroker:
-				// What is set is kfake's to describe. A group that sets nothing
-				// shows what is not.
-				describeEntries(rr, names, a.core.GroupConfigs(""), "group.")
+				d.broker(rr)
 			}
 		}
 	})
-}
-
-// describeEntries adds entries that were asked for and are not there.
-func describeEntries(r *kmsg.DescribeConfigsResponseResource, asked []string, entries []coordinator.ConfigEntry, prefix string) {
-	for _, e := range entries {
-		name := prefix + e.Name
-		if prefix != "" && e.Name == assignorOverride {
-			continue // no such broker config
-		}
-		if asked != nil && !slices.Contains(asked, name) ||
-			slices.ContainsFunc(r.Configs, func(c kmsg.DescribeConfigsResponseResourceConfig) bool { return c.Name == name }) {
-			continue
-		}
-		c := kmsg.NewDescribeConfigsResponseResourceConfig()
-		c.Name, c.Value, c.ConfigType = name, kmsg.StringPtr(e.Value), groupConfigType(e.Name)
-		c.Source, c.IsDefault = kmsg.ConfigSourceDefaultConfig, !e.Override
-		if e.Override {
-			c.Source = kmsg.ConfigSourceGroupConfig
-		}
-		r.Configs = append(r.Configs, c)
-	}
-}
-
-const assignorOverride = "streams.assignor.name"
-
-func groupConfigType(name string) kmsg.ConfigType {
-	switch name {
-	case "streams.rack.aware.assignment.tags":
-		return kmsg.ConfigTypeList
-	case assignorOverride:
-		return kmsg.ConfigTypeString
-	case "streams.assignor.offload.enable":
-		return kmsg.ConfigTypeBoolean
-	case "streams.acceptable.recovery.lag":
-		return kmsg.ConfigTypeLong
-	}
-	return kmsg.ConfigTypeInt
 }
 
 // ListConfigResources: v0-1. From v1 on groups are listed: ours are those that

@@ -45,6 +45,7 @@ type config struct {
 	logger    kgo.Logger
 
 	descriptions DescriptionStore
+	noJavaEdits  bool
 
 	fake      []kfake.Opt
 	configs   map[string]string // all broker configs

@@ -11,7 +11,7 @@ func (t *Tap) marks(key int16) bool {
 	case kmsg.StreamsGroupHeartbeat, kmsg.StreamsGroupDescribe, kmsg.StreamsGroupTopologyDescriptionUpdate,
 		kmsg.ApiVersions, kmsg.OffsetFetch, kmsg.ListGroups, kmsg.DescribeGroups, kmsg.DeleteGroups,
 		kmsg.IncrementalAlterConfigs, kmsg.AlterConfigs, kmsg.DescribeConfigs, kmsg.ListConfigResources,
-		kmsg.UpdateFeatures:
+		kmsg.UpdateFeatures, kmsg.CreateTopics, kmsg.DescribeTopicPartitions, kmsg.OffsetForLeaderEpoch:
 		return true
 	case kmsg.OffsetCommit, kmsg.TxnOffsetCommit, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.LeaveGroup,
 		kmsg.ConsumerGroupHeartbeat, kmsg.ShareGroupHeartbeat:
@@ -58,6 +58,12 @@ func tagsOf(req kmsg.Request) *kmsg.Tags {
 	case *kmsg.ListConfigResourcesRequest:
 		return &r.UnknownTags
 	case *kmsg.UpdateFeaturesRequest:
+		return &r.UnknownTags
+	case *kmsg.CreateTopicsRequest:
+		return &r.UnknownTags
+	case *kmsg.DescribeTopicPartitionsRequest:
+		return &r.UnknownTags
+	case *kmsg.OffsetForLeaderEpochRequest:
 		return &r.UnknownTags
 	case *kmsg.OffsetCommitRequest:
 		return &r.UnknownTags
