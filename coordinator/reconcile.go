@@ -39,7 +39,8 @@ func (c current) equal(o current) bool {
 // sameTasks is whether the tasks that a response would list are the same,
 // including the assignment epochs.
 func (c current) sameTasks(o current) bool {
-	return c.assigned.equal(o.assigned) && slices.Equal(c.epochs, o.epochs)
+	sameEpochs := len(c.epochs) == len(o.epochs) && (len(c.epochs) == 0 || &c.epochs[0] == &o.epochs[0] || slices.Equal(c.epochs, o.epochs))
+	return sameEpochs && c.assigned.equal(o.assigned)
 }
 
 // assignmentEpoch is the epoch in which an active task was given to the member.
