@@ -48,10 +48,8 @@ func (m *Member) build(now time.Duration) *kmsg.StreamsGroupHeartbeatRequest {
 // reported in excess has no such effect: it is asked for again.
 func (m *Member) withStarting(c assignment) assignment {
 	var starting []topology.TaskID
-	for _, o := range m.calls {
-		if o.cb.Kind == TasksAssigned {
-			starting = append(starting, o.cb.Active...)
-		}
+	for _, o := range m.calls { // those to be revoked, too: they may come from a start that failed
+		starting = append(starting, o.cb.Active...)
 	}
 	switch m.state {
 	case Reconciling, Acknowledging, StateStable:

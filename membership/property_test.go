@@ -126,9 +126,7 @@ func (w *world) heartbeat(s sentHeartbeat) {
 	case carries:
 		var starting []topology.TaskID
 		for _, cb := range w.callbacks {
-			if cb.Kind == TasksAssigned {
-				starting = append(starting, cb.Active...)
-			}
+			starting = append(starting, cb.Active...)
 		}
 		must := slices.Concat(w.confirmed.active, starting)
 		for _, task := range must {

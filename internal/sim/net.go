@@ -43,10 +43,13 @@ type message struct {
 	handled        bool
 }
 
+// slowness is by how much a slow network is slower.
+const slowness = 20
+
 func (w *World) latency(s *stream) time.Duration {
 	most := w.plan.Setup.Latency
 	if w.now < w.slowNetTill {
-		most *= 20
+		most *= slowness
 	}
 	return s.between(50*time.Microsecond, most)
 }

@@ -88,7 +88,7 @@ func (p *process) mend() {
 // who died have to end, those who hang have their tasks taken away, and the rest
 // are a few heartbeats.
 func Bound(s *Setup) time.Duration {
-	d := max(s.Session, 9*time.Second) + s.MaxPoll + 2*s.RequestTimeout + s.LeaveTimeout + s.InitialDelay + 2*max(s.Interval, 2*time.Second) + 15*max(s.Heartbeat, 1300*time.Millisecond) + 5*time.Second
+	d := max(s.Session, 9*time.Second) + s.MaxPoll + 2*s.RequestTimeout + s.LeaveTimeout + s.InitialDelay + 2*max(s.Interval, 2*time.Second) + 15*max(s.Heartbeat, 1300*time.Millisecond) + 2*slowness*s.Latency + 5*time.Second
 	if s.Available {
 		d += 40 * time.Second // warm-ups, one after the other
 	}
@@ -96,13 +96,16 @@ func Bound(s *Setup) time.Duration {
 }
 
 // lookSettled looks now and then whether the group has come to rest: for as long as
-// everybody needs to speak twice.
+// everybody needs to speak twice, and not before what was under way in a slow
+// network has arrived or was given up.
 func (w *World) lookSettled(since time.Duration) {
 	if ok, _ := w.settled(); !ok {
 		since = w.now
 	}
-	if w.now-since >= 2*w.interval() {
-		w.settledAfter = since - w.plan.Setup.Faulty + 1
+	setup := &w.plan.Setup
+	calm := setup.Faulty + setup.RequestTimeout + 2*slowness*setup.Latency
+	if w.now >= calm && w.now-since >= 2*w.interval() {
+		w.settledAfter = since - setup.Faulty + 1
 		w.tellf("the group has come to rest")
 		w.watchRest()
 		return
