@@ -1,0 +1,164 @@
+import java.io.*;
+import java.nio.file.*;
+import java.time.Duration;
+import java.util.*;
+import java.util.concurrent.*;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.*;
+import org.apache.kafka.streams.CloseOptions;
+import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
+import org.apache.kafka.streams.kstream.*;
+import org.apache.kafka.streams.state.*;
+
+/**
+ * Word counts with Kafka Streams, of which a test starts and stops instances by
+ * lines on standard input. What happens is told on standard output, one line an
+ * event: "NAME word ...".
+ *
+ *   start NAME [setting=value ...]   settings of Kafka Streams, and those below
+ *   close NAME [leave|remain]        close; the group is left or not, as said
+ *   add NAME, remove NAME            one stream thread more or less
+ *   clients NAME                     what it knows of all clients of the group
+ *   get NAME WORD                    the count of a word, if the store is local
+ *   lags NAME                        the partitions of stores that it has
+ *
+ * A ~ in a setting stands for a space. Settings of its own: input, output (topics), store, pattern (an input by
+ * pattern instead), onerror (client, application or replace: what is to end when
+ * a record throws). A line "throw" throws, a line "sleep N" takes N milliseconds.
+ */
+public class Streams {
+  static final Map<String, KafkaStreams> running = new ConcurrentHashMap<>();
+
+  static final Set<String> slept = ConcurrentHashMap.newKeySet();
+
+  static synchronized void tell(String name, String what) {
+    System.out.println(name + " " + what.replace('\n', ' '));
+    System.out.flush();
+  }
+
+  public static void main(String[] args) throws Exception {
+    var in = new BufferedReader(new InputStreamReader(System.in));
+    for (String line; (line = in.readLine()) != null; ) {
+      String[] words = line.split(" ");
+      String name = words[1];
+      try {
+        command(words, name);
+      } catch (Exception e) {
+        e.printStackTrace();
+        tell(name, "failed " + words[0] + " " + e);
+      }
+    }
+    for (KafkaStreams s : running.values()) s.close(Duration.ofSeconds(10));
+    System.exit(0);
+  }
+
+  static void command(String[] words, String name) throws Exception {
+    KafkaStreams s = running.get(name);
+    switch (words[0]) {
+      case "start" -> start(name, Arrays.copyOfRange(words, 2, words.length));
+      case "close" -> new Thread(() -> close(name, s, words.length > 2 ? words[2] : "")).start();
+      case "add" -> tell(name, "added " + s.addStreamThread().isPresent());
+      case "remove" -> new Thread(() -> tell(name, "removed " + s.removeStreamThread().isPresent())).start();
+      case "clients" -> {
+        var lines = new TreeSet<String>();
+        for (StreamsMetadata m : s.metadataForAllStreamsClients())
+          lines.add(m.host() + ":" + m.port() + "=" + sorted(m.topicPartitions()) + "/" + sorted(m.standbyTopicPartitions()));
+        tell(name, "clients " + String.join(" ", lines));
+      }
+      case "get" -> {
+        ReadOnlyKeyValueStore<String, Long> store =
+            s.store(StoreQueryParameters.fromNameAndType("counts", QueryableStoreTypes.<String, Long>keyValueStore()).enableStaleStores());
+        tell(name, "got " + words[2] + " " + store.get(words[2]));
+      }
+      case "lags" -> {
+        var stores = new TreeSet<String>();
+        s.allLocalStorePartitionLags().forEach((k, v) -> v.forEach((p, lag) -> stores.add(k + "-" + p + ":" + lag.offsetLag())));
+        tell(name, "lags " + String.join(" ", stores));
+      }
+      default -> throw new IllegalArgumentException(words[0]);
+    }
+  }
+
+  static String sorted(Collection<?> c) {
+    var out = new TreeSet<String>();
+    for (Object o : c) out.add(o.toString());
+    return String.join(",", out);
+  }
+
+  static void start(String name, String[] settings) throws Exception {
+    Properties p = new Properties();
+    p.put("group.protocol", "streams");
+    p.put("default.key.serde", Serdes.StringSerde.class.getName());
+    p.put("default.value.serde", Serdes.StringSerde.class.getName());
+    p.put("statestore.cache.max.bytes", "0"); // every count is written
+    p.put("commit.interval.ms", "200");
+    p.put("replication.factor", "1");
+    p.put("main.consumer.auto.offset.reset", "earliest");
+    p.put("producer.linger.ms", "0");
+    p.put("producer.transaction.timeout.ms", "3000");
+    for (String s : settings) p.put(s.substring(0, s.indexOf('=')), s.substring(s.indexOf('=') + 1).replace('~', ' '));
+    String input = take(p, "input", "lines"), output = take(p, "output", "counts");
+    String store = take(p, "store", "counts"), onerror = take(p, "onerror", "client"), pattern = take(p, "pattern", "");
+
+    StreamsBuilder b = new StreamsBuilder();
+    KStream<String, String> lines = pattern.isEmpty()
+        ? b.stream(input)
+        : b.stream(java.util.regex.Pattern.compile(pattern));
+    lines.flatMapValues(Streams::split)
+        .groupBy((k, word) -> word, Grouped.as("words"))
+        .count(Materialized.as(store))
+        .toStream()
+        .to(output, Produced.with(Serdes.String(), Serdes.Long()));
+    var s = new KafkaStreams(b.build(p), p);
+    running.put(name, s);
+    s.setStateListener((now, before) -> tell(name, "state " + now));
+    s.setUncaughtExceptionHandler(e -> {
+      e.printStackTrace();
+      Throwable root = e;
+      while (root.getCause() != null) root = root.getCause();
+      tell(name, "uncaught " + e.getClass().getSimpleName() + " " + root.getClass().getSimpleName() + " " + root.getMessage());
+      return switch (onerror) {
+        case "application" -> StreamThreadExceptionResponse.SHUTDOWN_APPLICATION;
+        case "replace" -> StreamThreadExceptionResponse.REPLACE_THREAD;
+        default -> StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
+      };
+    });
+    s.setGlobalStateRestoreListener(new org.apache.kafka.streams.processor.StateRestoreListener() {
+      public void onRestoreStart(org.apache.kafka.common.TopicPartition tp, String store, long from, long to) {}
+      public void onBatchRestored(org.apache.kafka.common.TopicPartition tp, String store, long end, long n) {}
+      public void onRestoreEnd(org.apache.kafka.common.TopicPartition tp, String store, long total) {
+        tell(name, "restored " + tp + " " + total);
+      }
+    });
+    s.start();
+  }
+
+  static String take(Properties p, String key, String otherwise) {
+    Object v = p.remove(key);
+    return v == null ? otherwise : v.toString();
+  }
+
+  static List<String> split(String line) {
+    if (line.equals("throw")) throw new IllegalStateException("told to throw");
+    if (line.startsWith("sleep ")) {
+      if (!slept.add(line)) return List.of();
+      try {
+        Thread.sleep(Long.parseLong(line.substring(6)));
+      } catch (InterruptedException e) {
+        throw new RuntimeException(e);
+      }
+      return List.of();
+    }
+    return Arrays.asList(line.split(" "));
+  }
+
+  static void close(String name, KafkaStreams s, String how) {
+    var options = CloseOptions.timeout(Duration.ofSeconds(20));
+    if (how.equals("leave")) options = options.withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP);
+    if (how.equals("remain")) options = options.withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.REMAIN_IN_GROUP);
+    boolean ended = s.close(options);
+    running.remove(name);
+    tell(name, "closed " + ended);
+  }
+}
