@@ -30,7 +30,7 @@ var descriptions = []Scenario{
 				{"INVALID_REQUEST", func(r *kmsg.StreamsGroupTopologyDescriptionUpdateRequest) { r.TopologyEpoch = 1 }},
 				{"INVALID_REQUEST", func(r *kmsg.StreamsGroupTopologyDescriptionUpdateRequest) { r.MemberID = "" }},
 				{"UNKNOWN_MEMBER_ID", func(r *kmsg.StreamsGroupTopologyDescriptionUpdateRequest) { r.MemberID = "m9" }},
-				{"GROUP_ID_NOT_FOUND", func(r *kmsg.StreamsGroupTopologyDescriptionUpdateRequest) { r.Group = c.Named("nobody") }},
+				{"GROUP_ID_NOT_FOUND", func(r *kmsg.StreamsGroupTopologyDescriptionUpdateRequest) { r.Group = c.beside("nobody") }},
 			} {
 				push := c.description("m1")
 				wrong.change(push)
