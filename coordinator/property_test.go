@@ -125,10 +125,15 @@ func (s *swarm) heartbeat(c *client, report, lost bool) {
 	// (the answer before may have been lost); Kafka's says nothing.
 	confirmed := s.policy == KIP1071 && a.resp.ErrorCode == 0 && a.resp.ActiveTasks == nil
 	if (lost || confirmed) && r.ActiveTasks != nil {
-		// It has said that it does not run them, and cannot know what came of it:
-		// it must not start them before it is told again.
-		c.told = roles{c.told.active.intersect(c.running.active), c.told.standby.intersect(c.running.standby), c.told.warmup.intersect(c.running.warmup)}
+		c.forgetIdle()
 	}
+}
+
+// forgetIdle is for a client that has said that it does not run the tasks it was
+// told, and cannot know what came of it: it must not start them before it is told
+// again.
+func (c *client) forgetIdle() {
+	c.told = roles{c.told.active.intersect(c.running.active), c.told.standby.intersect(c.running.standby), c.told.warmup.intersect(c.running.warmup)}
 }
 
 func (s *swarm) hear(c *client, a *answer, lost bool) {
@@ -243,6 +248,9 @@ func (s *swarm) actions() map[string]func(*rapid.T) {
 					return
 				}
 				s.send(r)
+				// With the epoch before, the report counts: it is what a member says whose
+				// answer was lost.
+				c.forgetIdle()
 			}
 		},
 		"move": func(*rapid.T) {
