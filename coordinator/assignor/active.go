@@ -1,7 +1,5 @@
 package assignor
 
-import "slices"
-
 // flavour selects subtopologies by whether they have state.
 type flavour int8
 
@@ -30,43 +28,71 @@ func (r *run) assignActive(f flavour, q *quota, byStateless bool) {
 	if len(r.stale) > 0 {
 		r.shareWithStale(f, q)
 	}
-	open := r.partitionMajor(make([]int32, 0, r.tasks), f.has)
-
-	open = slices.DeleteFunc(open, func(t int32) bool {
-		m := r.prior.owner[t]
-		return m != nobody && r.giveIfBelow(m, t, f, q)
-	})
-	open = slices.DeleteFunc(open, func(t int32) bool {
-		m := r.bestCopy(t, nobody)
-		return m != nobody && r.giveIfBelow(m, t, f, q)
-	})
-	if len(open) == 0 {
-		return
+	if r.prior.owned {
+		r.visit(f.has, func(t int32) {
+			if m := r.prior.owner[t]; m != nobody {
+				r.giveIfBelow(m, t, f, q)
+			}
+		})
 	}
-
-	// Dealing by subtopology spreads the neighbouring partitions of one
-	// subtopology over the members when a group starts.
-	slices.Sort(open)
-	processes := r.leastLoaded(byStateless)
-	if len(processes.items) == 0 {
-		return // only stale members: these tasks wait for a fresh one
+	if find := r.prior.copiesOfOpen; find != nil {
+		r.prior.copiesOfOpen = nil
+		find(r.owner)
 	}
-	for _, t := range open {
-		p := processes.items[0]
-		m := r.idlest(p)
-		r.giveActive(m, t, f)
-		r.tell(m, f, false)
-		processes.grew(p)
+	if r.prior.copies.start != nil {
+		r.visit(f.has, func(t int32) {
+			if r.owner[t] != nobody {
+				return
+			}
+			if m := r.bestCopy(t, nobody); m != nobody {
+				r.giveIfBelow(m, t, f, q)
+			}
+		})
+	}
+	r.dealActive(f, byStateless)
+}
+
+// dealActive deals what is left by subtopology: so the neighbouring partitions of
+// one subtopology are spread over the members when a group starts.
+func (r *run) dealActive(f flavour, byStateless bool) {
+	var d *dealer
+	for i := range r.subs {
+		s := &r.subs[i]
+		if !f.has(s) {
+			continue
+		}
+		for t := s.base; t < s.base+s.tasks; t++ {
+			if r.owner[t] != nobody {
+				continue
+			}
+			if d == nil {
+				d = r.activeDealer(byStateless)
+				if d.next() == nobody {
+					return // only stale members: these tasks wait for a fresh one
+				}
+			}
+			m := d.take()
+			r.giveActive(m, t, f)
+			r.tell(m, f, false)
+			d.gave()
+		}
 	}
 }
 
-func (r *run) giveIfBelow(m, t int32, f flavour, q *quota) bool {
-	if !r.below(m, q) {
-		return false
+// activeDealer returns the dealer of the pass before if nobody has got a task in
+// another way since, else a new one.
+func (r *run) activeDealer(byStateless bool) *dealer {
+	if r.dealer == nil || r.dealer.given != r.given {
+		r.dealer = r.newDealer(byStateless)
 	}
-	r.giveActive(m, t, f)
-	r.tell(m, f, true)
-	return true
+	return r.dealer
+}
+
+func (r *run) giveIfBelow(m, t int32, f flavour, q *quota) {
+	if r.below(m, q) {
+		r.giveActive(m, t, f)
+		r.tell(m, f, true)
+	}
 }
 
 // below is whether the quota leaves room for a member.

@@ -2,6 +2,8 @@ package assignor
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/streamsgroup/streamsgroup/topology"
@@ -12,6 +14,7 @@ import (
 type benchmarkPoint struct {
 	members, partitions, subtopologies, standbys, perProcess int
 	incremental, offsets                                     bool
+	tags                                                     bool
 }
 
 func (p benchmarkPoint) String() string {
@@ -22,8 +25,12 @@ func (p benchmarkPoint) String() string {
 	if p.offsets {
 		reported = "OWNED_AND_DORMANT"
 	}
-	return fmt.Sprintf("memberCount=%d/partitionCount=%d/subtopologyCount=%d/standbyReplicas=%d/membersPerProcess=%d/assignmentType=%s/reportedOffsets=%s",
+	out := fmt.Sprintf("memberCount=%d/partitionCount=%d/subtopologyCount=%d/standbyReplicas=%d/membersPerProcess=%d/assignmentType=%s/reportedOffsets=%s",
 		p.members, p.partitions, p.subtopologies, p.standbys, p.perProcess, assignment, reported)
+	if p.tags {
+		out += "/rackAwareTags=CLUSTER_AND_ZONE"
+	}
+	return out
 }
 
 // group builds the input of the measured run.
@@ -38,7 +45,10 @@ func (p benchmarkPoint) group(tb testing.TB, a Assignor) *Group {
 		before--
 	}
 	for i := range before {
-		g.Members = append(g.Members, Member{ID: fmt.Sprintf("member-%d", i), ProcessID: fmt.Sprintf("process-%d", i/p.perProcess)})
+		g.Members = append(g.Members, Member{ID: fmt.Sprintf("member-%d", i), ProcessID: fmt.Sprintf("process-%d", i/p.perProcess), ClientTags: p.tagsOf(i / p.perProcess)})
+	}
+	if p.tags {
+		g.RackAwareTags = []string{"cluster", "zone"}
 	}
 	if p.incremental {
 		first, err := a.Assign(g)
@@ -51,9 +61,19 @@ func (p benchmarkPoint) group(tb testing.TB, a Assignor) *Group {
 		p.report(tb, g)
 	}
 	if p.incremental {
-		g.Members = append(g.Members, Member{ID: "newMember", ProcessID: "process-newMember"})
+		g.Members = append(g.Members, Member{ID: "newMember", ProcessID: "process-newMember", ClientTags: p.tagsOf(before)})
 	}
+	// The coordinator hands members over by id.
+	slices.SortFunc(g.Members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
 	return g
+}
+
+// tagsOf deals two clusters and three zones round-robin over the processes.
+func (p benchmarkPoint) tagsOf(process int) map[string]string {
+	if !p.tags {
+		return nil
+	}
+	return map[string]string{"cluster": fmt.Sprintf("cluster-%d", process%2), "zone": fmt.Sprintf("zone-%d", process%3)}
 }
 
 // report lets two neighbours report each stateful task, the second one with the
@@ -82,16 +102,17 @@ func (p benchmarkPoint) report(tb testing.TB, g *Group) {
 	}
 }
 
-func benchmarkGrid() []benchmarkPoint {
-	out := make([]benchmarkPoint, 0, 128+2)
+// gridOf is Kafka's grid with these numbers of standby replicas.
+func gridOf(tags bool, replicas ...int) []benchmarkPoint {
+	var out []benchmarkPoint
 	for _, members := range []int{100, 1000} {
 		for _, partitions := range []int{10, 100} {
 			for _, subtopologies := range []int{10, 100} {
-				for _, standbys := range []int{0, 1} {
+				for _, standbys := range replicas {
 					for _, perProcess := range []int{1, 50} {
 						for _, incremental := range []bool{false, true} {
 							for _, offsets := range []bool{false, true} {
-								out = append(out, benchmarkPoint{members, partitions, subtopologies, standbys, perProcess, incremental, offsets})
+								out = append(out, benchmarkPoint{members, partitions, subtopologies, standbys, perProcess, incremental, offsets, tags})
 							}
 						}
 					}
@@ -99,20 +120,39 @@ func benchmarkGrid() []benchmarkPoint {
 			}
 		}
 	}
-	// Beyond Kafka's grid.
+	return out
+}
+
+// benchmarkGrid is the grid of StreamsStickyAssignorBenchmark and what is beyond.
+func benchmarkGrid() []benchmarkPoint {
+	out := gridOf(false, 0, 1)
 	for _, incremental := range []bool{false, true} {
-		out = append(out, benchmarkPoint{10_000, 100, 100, 1, 1, incremental, true})
-		out = append(out, benchmarkPoint{10_000, 1000, 100, 1, 1, incremental, false})
+		out = append(out,
+			benchmarkPoint{members: 10_000, partitions: 100, subtopologies: 100, standbys: 1, perProcess: 1, incremental: incremental, offsets: true},
+			benchmarkPoint{members: 10_000, partitions: 1000, subtopologies: 100, standbys: 1, perProcess: 1, incremental: incremental})
 	}
 	return out
 }
 
-func BenchmarkStickyAssignor(b *testing.B) { benchmarkAssignor(b, NewSticky()) }
+func BenchmarkStickyAssignor(b *testing.B) { benchmarkAssignor(b, NewSticky(), benchmarkGrid()) }
 
-func BenchmarkHighlyAvailableAssignor(b *testing.B) { benchmarkAssignor(b, NewHighlyAvailable()) }
+func BenchmarkHighlyAvailableAssignor(b *testing.B) {
+	benchmarkAssignor(b, NewHighlyAvailable(), benchmarkGrid())
+}
 
-func benchmarkAssignor(b *testing.B, a Assignor) {
-	for _, p := range benchmarkGrid() {
+// The grid of Kafka's StreamsAssignorBenchmark: two assignors, up to two standby
+// replicas, without client tags and with.
+func BenchmarkStreamsAssignor(b *testing.B) {
+	for _, a := range []Assignor{NewSticky(), NewHighlyAvailable()} {
+		b.Run("assignorType="+strings.ToUpper(a.Name()), func(b *testing.B) {
+			benchmarkAssignor(b, a, append(gridOf(false, 0, 1, 2), gridOf(true, 0, 1, 2)...))
+		})
+	}
+}
+
+func benchmarkAssignor(b *testing.B, a Assignor, grid []benchmarkPoint) {
+	b.Helper()
+	for _, p := range grid {
 		b.Run(p.String(), func(b *testing.B) {
 			g := p.group(b, a)
 			b.ReportAllocs()
@@ -127,7 +167,7 @@ func benchmarkAssignor(b *testing.B, a Assignor) {
 
 func BenchmarkVerify(b *testing.B) {
 	a := NewSticky()
-	g := benchmarkPoint{1000, 100, 100, 1, 1, true, true}.group(b, a)
+	g := benchmarkPoint{1000, 100, 100, 1, 1, true, true, false}.group(b, a)
 	got, err := a.Assign(g)
 	if err != nil {
 		b.Fatal(err)

@@ -31,6 +31,7 @@ func TestStickyCases(t *testing.T) {
 		{name: "ST-18 partitions grow and a member joins", in: "s(6,sl) m1{1,2} m2{0,3} m3{}", want: "m1{1,2} m2{0,3} m3{4,5}"},
 		{name: "ST-19 halves", in: "s(2,sl) m1{0,1} m2{}", want: "m1{0} m2{1}"},
 		{name: "ST-21 a standby holder takes over, a new member gets the rest", in: "s(7,sf) m1{0,1,2,6} m2{|3,4,5} m3{}", want: "m1{0,1,2} m2{3,4} m3{5,6}"},
+		{name: "ST-22 two members are missing", in: "a(4,sl) b(4,sl) c(4,sl) m1{a:0,1;b:1} m2{b:2,3;c:2}", want: "m1{a:0,1,2;b:0,1;c:1} m2{a:3;b:2,3;c:0,2,3}"},
 		{
 			name: "ST-23 restarted members get back what they follow",
 			in:   "a(4,sl) b(4,sl) c(4,sl) m1{a:0,1;b:1} m2{b:2,3;c:2} x{|c:0,1,3} y{|a:2,3;b:0}",
@@ -67,6 +68,7 @@ func TestStickyCases(t *testing.T) {
 		{name: "ST-65 six members, six roles", in: "R=1 s(3,sf) m1{} m2{} m3{} m4{} m5{} m6{}", want: "m1{0} m2{1} m3{2} m4{|2} m5{|1} m6{|0}"},
 		{name: "ST-68 standbys cut to the processes", in: "R=5 s(6,sf) m1{} m2{} m3{}", want: "m1{0,3|1,2,4,5} m2{1,4|0,2,3,5} m3{2,5|0,1,3,4}"},
 		{name: "ST-69 standbys cut to one", in: "R=5 s(4,sf) m1{} m2{}", want: "m1{0,2|1,3} m2{1,3|0,2}"},
+		{name: "ST-72 members stand by for each other", in: "R=1 a(2,sf) b(2,sf) m1{a:0;b:0} m2{a:1;b:1}", want: "m1{a:0;b:0|a:1;b:1} m2{a:1;b:1|a:0;b:0}"},
 		{name: "ST-73 the former owner stands by", in: "R=1 a(2,sf) b(2,sf) m1{a:0,1;b:0,1} m2{}", want: "m1{a:0;b:0|a:1;b:1} m2{a:1;b:1|a:0;b:0}"},
 		{name: "ST-74 a standby stays", in: "R=1 s(2,sf) m1{0|1} m2{1} m3{}", want: "m1{0|1} m2{1} m3{|0}"},
 		{name: "ST-75 standbys below the quota", in: "R=1 s(3,sf) m1{|2} m2{0|2} m3{1} m4{}", want: "m1{2|0} m2{0|2} m3{1} m4{|1}"},

@@ -1,10 +1,9 @@
 package assignor
 
-import "slices"
-
 // give turns places into owners. Owners come first, so that siblings and other
 // members get what is left.
 func (p *placement) give(f flavour) {
+	p.forgetIdle()
 	for m := range p.members {
 		own, n := p.ownOf(int32(m)), 0
 		for _, t := range own {
@@ -57,38 +56,45 @@ func (p *placement) heir(t, process int32) int32 {
 // deal gives the rest to the least loaded processes, first to those that are
 // entitled to more.
 func (p *placement) deal(f flavour) {
-	rest := p.order[:0]
-	for _, t := range p.order {
-		if p.owner[t] == nobody {
-			rest = append(rest, t)
+	p.forgetIdle()
+	rest := p.order[:0] // which nobody needs any more
+	for i := range p.subs {
+		s := &p.subs[i]
+		if !f.has(s) {
+			continue
+		}
+		for t := s.base; t < s.base+s.tasks; t++ {
+			if p.owner[t] == nobody {
+				rest = append(rest, t)
+			}
 		}
 	}
-	slices.Sort(rest)
-	rest = p.dealTo(rest, f, p.leastLoaded(true), p.entitled)
+	rest = p.dealTo(rest, f, p.newDealer(true), p.entitled)
 	if len(rest) == 0 {
 		return
 	}
-	rest = p.dealTo(rest, f, p.leastLoaded(true), p.hasRoom)
+	rest = p.dealTo(rest, f, p.newDealer(true), p.hasRoom)
 	if len(rest) > 0 {
 		// Stale members count in the shares and take nothing: their part goes
 		// to whoever is there.
-		p.dealTo(rest, f, p.leastLoaded(true), func(int32) bool { return true })
+		p.dealTo(rest, f, p.newDealer(true), func(int32) bool { return true })
 	}
 }
 
 // dealTo deals tasks as long as a process has room. It returns the rest.
-func (p *placement) dealTo(tasks []int32, f flavour, to *processHeap, room func(process int32) bool) []int32 {
+func (p *placement) dealTo(tasks []int32, f flavour, to *dealer, room func(process int32) bool) []int32 {
 	for i, t := range tasks {
-		for len(to.items) > 0 && !room(to.items[0]) {
-			to.pop()
+		process := to.next()
+		for process != nobody && !room(process) {
+			to.skip()
+			process = to.next()
 		}
-		if len(to.items) == 0 {
+		if process == nobody {
 			return tasks[i:]
 		}
-		process := to.items[0]
 		p.takeRoom(process)
-		p.giveActive(p.idlest(process), t, f)
-		to.grew(process)
+		p.giveActive(to.take(), t, f)
+		to.gave()
 	}
 	return nil
 }

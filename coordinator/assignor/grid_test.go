@@ -1,6 +1,7 @@
 package assignor
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/streamsgroup/streamsgroup/topology"
@@ -52,6 +53,29 @@ func TestBM03CopiesOnAColdStart(t *testing.T) {
 			}
 			assert.Equal(t, []int{tc.newer, tc.older, tc.others}, []int{newer, older, others})
 		})
+	}
+}
+
+// What a run allocates, and with it what it looks at, does not grow faster than
+// the number of tasks.
+func TestBM04Linear(t *testing.T) { //nolint:paralleltest // counts what the whole process allocates
+	for _, a := range []Assignor{NewSticky(), NewHighlyAvailable()} {
+		for _, point := range []benchmarkPoint{
+			{members: 100, subtopologies: 10, standbys: 1, perProcess: 1, incremental: true, offsets: true},
+			{members: 100, subtopologies: 10, standbys: 1, perProcess: 50},
+		} {
+			allocated := func(partitions int) float64 {
+				point.partitions = partitions
+				g := point.group(t, a)
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				_, err := a.Assign(g)
+				runtime.ReadMemStats(&after)
+				require.NoError(t, err)
+				return float64(after.TotalAlloc - before.TotalAlloc)
+			}
+			assert.Less(t, allocated(4000)/allocated(2000), 2.2, "%s %v", a.Name(), point)
+		}
 	}
 }
 

@@ -18,6 +18,9 @@ func TestHighlyAvailableCases(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, in, want string }{
 		{"BA-01 a cold start is dealt", "s(6,sf) p1/m1{} p2/m2{} p3/m3{}", "m1{0,3} m2{1,4} m3{2,5}"},
+		{"BA-02 a process counts as many times as it has members", "s(6,sf) P1/m11{} P1/m12{} P2/m21{}", "m11{0,3} m12{2,5} m21{1,4}"},
+		{"BA-04 the same with two subtopologies", "a(3,sf) b(3,sf) P1/m11{} P1/m12{} P2/m21{}", "m11{a:0;b:0} m12{a:2;b:2} m21{a:1;b:1}"},
+		{"BA-05 what is owned stays in its process", "a(2,sf) b(2,sf) m1{a:0,1} m2{b:0,1}", "m1{a:0,1} m2{b:0,1}"},
 		{"BA-06 nothing moves inside a process", "s(4,sf) P/m1{1,3} P/m2{0,2}", "m1{1,3} m2{0,2}"},
 		{"BA-07 half stays inside a process", "s(4,sf) P/m1{0-3} P/m2{}", "m1{0,1} m2{2,3}"},
 		{"BA-09 one task of each flavour per member", "a(2,sf) b(2,sl) P/m1{a:0,1} P/m2{}", "m1{a:0;b:0} m2{a:1;b:1}"},
@@ -72,7 +75,7 @@ func TestOneOfAThousandJoins(t *testing.T) {
 	t.Parallel()
 	for _, offsets := range []bool{false, true} {
 		for _, before := range []Assignor{NewHighlyAvailable(), NewSticky()} {
-			p := benchmarkPoint{1000, 100, 100, 1, 1, true, offsets}
+			p := benchmarkPoint{1000, 100, 100, 1, 1, true, offsets, false}
 			g := p.group(t, before)
 			got, err := NewHighlyAvailable().Assign(g)
 			require.NoError(t, err)

@@ -27,7 +27,8 @@ func (r *run) placeStandbys() {
 		}
 		tasks = left
 	}
-	r.dealStandbys(tasks)
+	r.forgetIdle()
+	r.dealStandbys()
 	if len(r.group.RackAwareTags) == 0 {
 		r.exchangeStandbys(r.misplaced(tasks)) // knows nothing of tags
 	}
@@ -48,6 +49,7 @@ func (r *run) misplaced(dealt []int32) []int32 {
 			}
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 

@@ -12,15 +12,18 @@ type run struct {
 	placed   []int32 // by task: how many of its slots are taken
 	slots    int32
 
+	given     int     // how many times somebody got a task
+	dealer    *dealer // of active tasks, if there was one
 	count     []int32 // by member: tasks given, in any role
 	load      []int64 // by process: tasks given, in any role
 	stateless []int64 // by process: tasks given in the stateless pass
 
-	// idle orders the fresh members of each process by count, then id. The
-	// heaps share one position array.
+	// idle orders the fresh members of each process by count, then id. The heaps
+	// share one position array. They are kept in order as long as somebody asks.
 	idle    []int32
 	idlePos []int32
 	idleEnd []int32 // by process: where its part of idle ends
+	ordered bool    // idle is in order and has to be kept so
 
 	// promised are by member tasks that it owns and is likely to keep, but has
 	// not been given yet. Nil if that does not matter.
@@ -41,42 +44,62 @@ type run struct {
 }
 
 func newRun(x *index, prior *priors) *run {
-	r := &run{
-		index: x, prior: prior,
-		owner: make([]int32, x.tasks),
-		slots: int32(x.placeable()),
-		count: make([]int32, len(x.members)),
-		load:  make([]int64, len(x.processIDs)), stateless: make([]int64, len(x.processIDs)),
-		fixed: make([]bool, len(x.members)), own: make([]int64, len(x.members)),
-	}
+	r := &run{index: x, prior: prior, slots: int32(x.placeable())}
+	tasks, members, processes := int(x.tasks), len(x.members), len(x.processIDs)
+	slots := int(r.slots) * tasks
+	placed := min(slots, tasks)
+	numbers := make([]int32, tasks+slots+placed+members)
+	r.owner, numbers = numbers[:tasks:tasks], numbers[tasks:]
+	r.standbys, numbers = numbers[:slots:slots], numbers[slots:]
+	r.placed, numbers = numbers[:placed:placed], numbers[placed:]
+	r.count = numbers
+	sums := make([]int64, 2*processes+members)
+	r.load, sums = sums[:processes:processes], sums[processes:]
+	r.stateless, r.own = sums[:processes:processes], sums[processes:]
+	r.fixed = make([]bool, members)
 	for t := range r.owner {
 		r.owner[t] = nobody
-	}
-	if r.slots > 0 {
-		r.standbys = make([]int32, int(x.tasks)*int(r.slots))
-		r.placed = make([]int32, x.tasks)
-	}
-	r.idle = make([]int32, len(x.members))
-	r.idlePos = make([]int32, len(x.members))
-	r.idleEnd = make([]int32, len(x.processIDs))
-	for p := range x.processIDs {
-		end := x.processStart[p]
-		for _, m := range x.membersOf(int32(p)) {
-			r.idlePos[m] = -1
-			if x.fresh[m] {
-				r.idle[end] = m
-				r.idlePos[m] = end - x.processStart[p]
-				end++
-			}
-		}
-		r.idleEnd[p] = end
 	}
 	return r
 }
 
+// orderIdle puts the members of each process in order, from when on they are kept
+// so.
+func (r *run) orderIdle() {
+	r.ordered = true
+	n, processes := len(r.members), len(r.processIDs)
+	if r.idle == nil {
+		numbers := make([]int32, 2*n+processes)
+		r.idle, r.idlePos, r.idleEnd = numbers[:n:n], numbers[n:2*n:2*n], numbers[2*n:]
+	}
+	for p := range r.processIDs {
+		start := r.processStart[p]
+		end := start
+		for _, m := range r.membersOf(int32(p)) {
+			r.idlePos[m] = -1
+			if r.fresh[m] {
+				r.idle[end] = m
+				r.idlePos[m] = end - start
+				end++
+			}
+		}
+		r.idleEnd[p] = end
+		if end-start > 1 {
+			h := indexedHeap{items: r.idle[start:end], pos: r.idlePos, less: r.fewerTasks}
+			h.init()
+		}
+	}
+}
+
+// forgetIdle is for before many tasks are given without asking who is idlest.
+func (r *run) forgetIdle() { r.ordered = false }
+
 // idlest returns the fresh member of the process with the lowest count, or
 // nobody.
 func (r *run) idlest(p int32) int32 {
+	if !r.ordered {
+		r.orderIdle()
+	}
 	if r.idleEnd[p] == r.processStart[p] {
 		return nobody
 	}
@@ -138,12 +161,13 @@ func (r *run) giveStandby(m, task int32) {
 
 func (r *run) grow(m int32) {
 	p := r.process[m]
+	r.given++
 	r.count[m]++
 	r.load[p]++
 	if r.even.used && !r.fixed[m] && r.count[m] == r.even.base+1 {
 		r.even.extras--
 	}
-	if r.fresh[m] && r.idleEnd[p]-r.processStart[p] > 1 {
+	if r.ordered && r.fresh[m] && r.idleEnd[p]-r.processStart[p] > 1 {
 		h := indexedHeap{items: r.idle[r.processStart[p]:r.idleEnd[p]], pos: r.idlePos, less: r.fewerTasks}
 		h.grew(m)
 	}
@@ -171,23 +195,14 @@ func (r *run) promise() {
 			}
 		}
 	}
-	r.orderIdle()
+	r.forgetIdle()
 }
 
 func (r *run) forgetPromise() {
 	if r.promised != nil {
 		r.promised = nil
 		clear(r.stateless)
-		r.orderIdle()
-	}
-}
-
-func (r *run) orderIdle() {
-	for p := range r.processIDs {
-		if start, end := r.processStart[p], r.idleEnd[p]; end-start > 1 {
-			h := indexedHeap{items: r.idle[start:end], pos: r.idlePos, less: r.fewerTasks}
-			h.init()
-		}
+		r.forgetIdle()
 	}
 }
 
@@ -199,7 +214,7 @@ func (r *run) shrink(m int32) {
 	}
 	r.count[m]--
 	r.load[p]--
-	if r.idleEnd[p]-r.processStart[p] > 1 {
+	if r.ordered && r.idleEnd[p]-r.processStart[p] > 1 {
 		h := indexedHeap{items: r.idle[r.processStart[p]:r.idleEnd[p]], pos: r.idlePos, less: r.fewerTasks}
 		h.shrank(m)
 	}
@@ -219,28 +234,4 @@ func (e *evenShare) over(count int32) bool { return count > e.base+1 || count > 
 // respects, and keeps the better ranked one otherwise.
 func (r *run) lighter(m, choice int32) bool {
 	return r.count[m] < r.count[choice] && r.compareLoads(r.load, r.process[m], r.process[choice]) < 0
-}
-
-// leastLoaded returns a heap of the processes that can take tasks: by load, if
-// told so by stateless tasks, by the count of the idlest member, and by id.
-func (r *run) leastLoaded(byStateless bool) *processHeap {
-	h := &processHeap{run: r, byStateless: byStateless, items: make([]int32, 0, len(r.processIDs)), pos: make([]int32, len(r.processIDs))}
-	for p := range r.processIDs {
-		h.pos[p] = -1
-		if r.idlest(int32(p)) != nobody {
-			h.items = append(h.items, int32(p))
-		}
-	}
-	h.equal = r.equalCapacities()
-	h.init()
-	return h
-}
-
-func (r *run) equalCapacities() bool {
-	for p := range r.processIDs {
-		if r.capacity(int32(p)) != r.capacity(0) {
-			return false
-		}
-	}
-	return true
 }

@@ -9,30 +9,26 @@ func (r *run) assignStandbys(byTags bool) {
 	if len(r.stale) > 0 {
 		r.shareStandbysWithStale()
 	}
-	order := r.partitionMajor(make([]int32, 0, r.stateful), statefulOnly.has)
-	slices.Reverse(order)
 	if byTags && len(r.group.RackAwareTags) > 0 {
 		r.racks = newRacks(r)
 	}
-	short := order[:0]
-	for _, t := range order {
-		if r.owner[t] == nobody {
-			continue // nothing to stand by for until a fresh member joins
-		}
-		if r.racks != nil {
-			r.racks.place(t)
-		}
-		if !r.placeByClaim(t) {
-			short = append(short, t)
+	if r.racks != nil || r.prior.owned || r.prior.copies.start != nil || r.prior.staleStandbys.start != nil {
+		for _, t := range slices.Backward(r.partitionMajor(make([]int32, 0, r.stateful), statefulOnly.has)) {
+			if r.owner[t] == nobody {
+				continue // nothing to stand by for until a fresh member joins
+			}
+			if r.racks != nil {
+				r.racks.place(t)
+			}
+			r.placeByClaim(t)
 		}
 	}
 	r.racks = nil
-	r.dealStandbys(short)
+	r.dealStandbys()
 }
 
-// placeByClaim gives the missing standbys of a task to those who have its
-// state, and reports whether that was enough.
-func (r *run) placeByClaim(t int32) bool {
+// placeByClaim gives the missing standbys of a task to those who have its state.
+func (r *run) placeByClaim(t int32) {
 	for r.placed[t] < r.slots {
 		m := r.prior.owner[t]
 		if m == nobody || !r.fresh[m] || !r.belowTotal(m) || r.holds(r.process[m], t) {
@@ -42,11 +38,10 @@ func (r *run) placeByClaim(t int32) bool {
 			}
 		}
 		if m == nobody {
-			return false
+			return
 		}
 		r.giveStandby(m, t)
 	}
-	return true
 }
 
 func (r *run) belowTotal(m int32) bool {
@@ -68,28 +63,44 @@ func (r *run) keepsStandby(t int32) int32 {
 }
 
 // dealStandbys gives what is missing to the least loaded processes, whatever
-// the quota says. A task that every process holds already stays short.
-func (r *run) dealStandbys(short []int32) {
-	if len(short) == 0 {
-		return
-	}
-	slices.Sort(short)
-	processes := r.leastLoaded(false)
-	var holders []int32
-	for _, t := range slices.Backward(short) {
-		holders = holders[:0]
-		for r.placed[t] < r.slots && len(processes.items) > 0 {
-			p := processes.items[0]
-			if r.holds(p, t) {
-				holders = append(holders, processes.pop())
+// the quota says, the last task first. A task that every process holds already
+// stays short, and so does one that nobody runs.
+func (r *run) dealStandbys() {
+	var d *dealer
+	for i := len(r.subs) - 1; i >= 0; i-- {
+		s := &r.subs[i]
+		if !s.stateful {
+			continue
+		}
+		for t := s.base + s.tasks - 1; t >= s.base; t-- {
+			if r.placed[t] == r.slots || r.owner[t] == nobody {
 				continue
 			}
-			r.giveStandby(r.idlest(p), t)
-			processes.grew(p)
+			if d == nil {
+				d = r.newDealer(false)
+			}
+			r.dealStandbysOf(t, d)
 		}
-		for _, p := range holders {
-			processes.push(p)
+	}
+}
+
+func (r *run) dealStandbysOf(t int32, d *dealer) {
+	skipped := false
+	for r.placed[t] < r.slots {
+		p := d.next()
+		if p == nobody {
+			break
 		}
+		if r.holds(p, t) {
+			d.skip()
+			skipped = true
+			continue
+		}
+		r.giveStandby(d.take(), t)
+		d.gave()
+	}
+	if skipped {
+		d.restore()
 	}
 }
 

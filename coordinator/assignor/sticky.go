@@ -72,6 +72,7 @@ func (s *Sticky) run(x *index) *run {
 		warmupsCount:       !s.strict,
 		unknownIsNoOffset:  !s.strict,
 		priorTargetDecides: !s.strict && s.priorTarget,
+		onlyCopiesOfOpen:   x.placeable() == 0,
 		compare:            compareSticky,
 	}))
 	r.startQuotas()

@@ -111,7 +111,7 @@ type verifier struct {
 	*index
 	errs     RuleErrors
 	owner    []int32 // by task
-	standbys []taskClaim
+	standbys claims
 	held     []int32 // by task: the last stale member seen to hold it, doubled, plus one for a standby
 }
 
@@ -170,7 +170,7 @@ func (v *verifier) checkSet(m int32, prior, set TaskSet, standby bool) {
 		t := sub.base + name.Partition
 		switch {
 		case standby:
-			v.standbys = append(v.standbys, taskClaim{claim{member: m}, t})
+			v.standbys.add(t, claim{member: m})
 		case v.owner[t] != nobody && v.owner[t] != m:
 			v.fail(RuleActive, id, name, "is active on member %q as well", v.member(v.owner[t]).ID)
 		default:
@@ -184,7 +184,7 @@ func (v *verifier) checkSet(m int32, prior, set TaskSet, standby bool) {
 }
 
 func (v *verifier) checkTasks() {
-	standbys := rank(v.standbys, v.tasks, compareSticky)
+	standbys := v.standbys.rank(v.tasks, compareSticky)
 	freshProcesses := v.freshProcesses()
 	var holders []int32
 	for i := range v.subs {
