@@ -49,6 +49,17 @@ var validation = []Scenario{
 			}
 		},
 	},
+	{
+		IDs: []string{"D37"}, Title: "a topic that two subtopologies read", Deviation: "D37",
+		Run: func(c *C) {
+			c.Topic("foo", 2)
+			m := c.Member("m1")
+			m.Join(Topology(Reads("s1", "foo"), Reads("s2", "foo"))).Is(Either(c, "STREAMS_INVALID_TOPOLOGY", "NONE"))
+			if !c.KIP() {
+				m.Leave()
+			}
+		},
+	},
 	refusal{
 		IDs: []string{"4-8"}, Title: "a member id of blanks", Code: "INVALID_REQUEST",
 		Send: func(c *C) *Answer { return c.Member("  ").Join(T1()) },

@@ -51,9 +51,16 @@ func TestStaticMembership(t *testing.T) {
 			w.brokerConfig("group.streams.max.size", "1")
 			w.join("n", inst("i1")).err(kerr.UnreleasedInstanceID)
 		}},
-		{"S-07 Q13 rejoin with the same id while present", bothModes, func(w *world) {
+		{"S-07 Q13 rejoin with the same id while present", kafkaMode, func(w *world) {
 			base(w)
 			w.join("a1", inst("i1"), pa).err(kerr.UnreleasedInstanceID)
+		}},
+		{"S-07 Q13 a fenced member joins again under its id", kipMode, func(w *world) {
+			base(w)
+			w.hb("a1", 9, inst("i1")).err(kerr.FencedMemberEpoch)
+			w.join("a1", inst("i1"), pa).ok(10).tasks("s1:0-3").records()
+			w.wantMember("a1", "STABLE ME 10 PME 9 s1:0-3@10") // it keeps its epoch and its tasks
+			w.join("n", inst("i1"), pa).err(kerr.UnreleasedInstanceID)
 		}},
 		{"S-08 another member under the instance", bothModes, func(w *world) {
 			base(w)

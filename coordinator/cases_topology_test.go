@@ -187,7 +187,7 @@ func TestTopologyAndTopics(t *testing.T) {
 			w.target("m1", allNine)
 			w.hb("m1", 11).ok(12).tasks(allNine).status()
 		}},
-		{"what the coordinator gave is right even if a topic shrank", kipMode, func(w *world) {
+		{"IT-24 what the coordinator gave is right even if a topic shrank", kipMode, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: allNine})
 			w.topic("bar", 2)
 			w.target("m1", "s1:0-5 s2:0,1")

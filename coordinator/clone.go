@@ -95,11 +95,14 @@ func (g *group) records() []record.Record {
 
 func (g *group) appendSoft(dst []byte) []byte {
 	dst = fmt.Appendf(dst, "endpoints %d shutdown %q initial %v %d image %d\n", g.endpointEpoch, g.shutdownBy, g.initial.armed(), g.initial.at, g.topics.version)
+	if g.topics.again {
+		dst = fmt.Appendf(dst, "patterns resolved again %d, to be resolved %v\n", g.topics.resolvedAt, g.topics.unresolved)
+	}
 	if r := g.descriptionRetry; r.attempts > 0 {
 		dst = fmt.Appendf(dst, "description of %d asked for %d times, not before %d\n", r.epoch, r.attempts, r.until)
 	}
 	if p := g.refinement; p != nil && p.epoch == g.assignmentEpoch {
-		dst = fmt.Appendf(dst, "refinement of %d settled %v %d %d moving %v\n", p.epoch, p.settled, p.warmups, p.lag, p.moving)
+		dst = fmt.Appendf(dst, "refinement of %d settled %v remade %v %d %d moving %v\n", p.epoch, p.settled, p.remade, p.warmups, p.lag, p.moving)
 		for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
 			dst = fmt.Appendf(dst, "%q %v\n", id, p.tasks[id])
 		}

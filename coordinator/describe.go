@@ -207,7 +207,11 @@ func (c *Coordinator) Required(group string, fn func(topic string)) (ready bool)
 // resolved only in an image that is complete.
 func (c *Coordinator) HasPatterns(group string) bool {
 	g := c.groups[group]
-	return g != nil && g.topology != nil && slices.ContainsFunc(g.topology.Subtopologies, func(s record.Subtopology) bool { return len(s.SourceTopicRegex) > 0 })
+	return g != nil && g.topology != nil && hasPatterns(g.topology)
+}
+
+func hasPatterns(t *record.Topology) bool {
+	return slices.ContainsFunc(t.Subtopologies, func(s record.Subtopology) bool { return len(s.SourceTopicRegex) > 0 })
 }
 
 // Delete decides the removal of an empty group and returns 0 or an error code;

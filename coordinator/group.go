@@ -66,6 +66,11 @@ type topicView struct {
 	readers map[string]string
 	// resolution tells the members what the patterns match, nil without patterns.
 	resolution *resolution
+	// resolvedAt is when topics that had changed last made the group resolve its
+	// patterns again, and unresolved is whether it has to once more.
+	resolvedAt time.Duration
+	again      bool // resolvedAt is set
+	unresolved bool
 }
 
 func newGroup(id string, p Policy) *group {

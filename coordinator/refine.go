@@ -32,6 +32,10 @@ type refinement struct {
 	// settled is whether members hold what the plan says and nothing has been
 	// reported since that could change it.
 	settled bool
+	// remade is whether the plan was made again while its epoch was under way: by a
+	// coordinator that has loaded the group, for example. Members that are through
+	// with the epoch may hold what another plan said, and would keep it.
+	remade bool
 	// What it was made with.
 	warmups int
 	lag     int64
@@ -103,7 +107,7 @@ func (h *heartbeat) probe() {
 		return
 	}
 	next := h.derive(h.g.assignmentEpoch)
-	if h.holdsAll(next) || p != nil && next.sameTasks(p) {
+	if h.holdsAll(next) || p != nil && !p.remade && next.sameTasks(p) {
 		next.settled = true
 		h.fx.soft.refinement = next
 		return
@@ -135,7 +139,11 @@ func (h *heartbeat) refine() {
 		if !h.refines() {
 			return
 		}
+		remade := p == nil && h.targets == nil && h.assignment == h.g.assignmentEpoch
 		p = h.derive(h.assignment)
+		if p.remade = remade; remade {
+			p.settled = false
+		}
 		h.fx.soft.refinement = p
 	}
 	h.goal = p.slice(h.meta.Member, h.goal)

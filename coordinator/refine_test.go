@@ -63,6 +63,35 @@ func TestWarmUpEndToEnd(t *testing.T) {
 	f.restsFor(20)
 }
 
+// A coordinator that has loaded the group makes the plan of the epoch anew, from
+// what members report to it. A member that is through with the epoch holds what the
+// former plan said, a warm-up, and has to be told of the new one: else nobody is
+// given the task that another member gives up by the new plan.
+func TestPlanMadeAgainAfterAMove(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	f.topic("foo", 2)
+	f.topic("log", 2)
+	a := f.add("a", "pA")
+	f.settle(5)
+	f.round()
+	f.produce(1_000_000)
+	b := f.add("b", "pB")
+	f.beat(b)
+	require.Equal(t, "a{0,1} b{||1} ", f.holders())
+	require.Less(t, a.epoch, b.epoch, "b is through with the epoch, a is not")
+	f.disks["pB"][topology.TaskID{Subtopology: "s1", Partition: 1}] = f.end
+	f.failover()
+	f.beat(b)
+	f.beat(a)
+	require.Equal(t, "a{0} b{||1} ", f.holders())
+	f.settle(4)
+	require.Equal(t, "a{0} b{1} ", f.holders())
+	f.round()
+	require.Len(t, f.running, 2)
+	f.restsFor(5)
+}
+
 // coherent leaves out the moments between a revocation and the grant.
 func (f *fleet) coherent(holders string) bool {
 	seen := 0

@@ -81,6 +81,10 @@ func (h *heartbeat) resolveStatic(instance string) *refusal {
 		h.old = g.members[req.MemberID]
 	case req.MemberEpoch == 0 && g.members[owner].cur.epoch == absent:
 		h.replaced = owner
+	case req.MemberEpoch == 0 && owner == req.MemberID && h.c.policy == KIP1071:
+		// A member that was fenced joins again. To Kafka the instance is taken, by the
+		// member itself, which ends it.
+		h.old = g.members[owner]
 	case req.MemberEpoch == 0:
 		return refuse(kerr.UnreleasedInstanceID, "instance %q is held by member %q, which has not left: wait until it leaves or its session ends", instance, owner)
 	case !known:

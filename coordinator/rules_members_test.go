@@ -208,7 +208,14 @@ func TestRulesWhichMember(t *testing.T) {
 			assert.Equal(w.t, "m1", w.c.groups[groupID].static["i3"])
 		}},
 		refusedWith("rule 6.2-6 the instance is present", kerr.UnreleasedInstanceID, func(w *world) *answer { return w.join("n", inst("i1")) }),
-		refusedWith("rule 6.2-6 Q13 under the same id", kerr.UnreleasedInstanceID, func(w *world) *answer { return w.join("a1", inst("i1"), process("pa")) }),
+		{"rule 6.2-6 Q13 under the same id", kafkaMode, func(w *world) {
+			base(w)
+			w.join("a1", inst("i1"), process("pa")).err(kerr.UnreleasedInstanceID)
+		}},
+		{"rule 6.2-6 Q13 the member itself", kipMode, func(w *world) {
+			base(w)
+			w.join("a1", inst("i1"), process("pa")).ok(10).tasks("s1:2,3")
+		}},
 		{"rule 6.2-7 the instance is absent", bothModes, func(w *world) {
 			base(w)
 			w.hb("a1", -2, inst("i1")).ok(-2)

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -105,7 +106,7 @@ func (h *heartbeat) lookAtTopics() *refusal {
 	if h.topology == nil {
 		return nil
 	}
-	if h.configured = g.configured(); h.configured == nil || h.replacesTopology() || g.topics.version != h.image.Version() {
+	if h.configured = g.configured(); h.configured == nil || h.replacesTopology() || g.topics.version != h.image.Version() || g.topics.unresolved && !h.resolvedLately() {
 		if r := h.lookAgain(); r != nil {
 			return r
 		}
@@ -129,8 +130,7 @@ func (h *heartbeat) lookAgain() *refusal {
 		}
 	}
 	view := topicView{topology: h.topology, version: h.image.Version()}
-	view.required = topics.RequiredIn(h.topology, h.image, options)
-	h.hash = topics.Hash(view.required, h.image)
+	h.require(&view, options)
 	if h.hash != g.hash {
 		h.bump(ReasonTopicsChanged)
 	}
@@ -154,6 +154,38 @@ func (h *heartbeat) lookAgain() *refusal {
 	h.lookAtOlder(&view)
 	h.fx.soft.topics = view
 	return nil
+}
+
+// patternInterval is how often the patterns of a group are resolved again while
+// topics come and go all the time. A single change is noticed at once.
+const patternInterval = 10 * time.Second
+
+// resolvedLately is whether the group has to put off resolving its patterns.
+// One that is not ready may be waiting for just the topic that has come.
+func (h *heartbeat) resolvedLately() bool {
+	t := &h.g.topics
+	return t.again && h.now.Mono-t.resolvedAt < patternInterval && h.configured != nil && h.configured.Ready() && !h.replacesTopology()
+}
+
+// require finds the topics that the topology needs, and their hash. While the
+// patterns are not resolved they are those that are known: if one of these has
+// changed, everything is looked at.
+func (h *heartbeat) require(view *topicView, options topics.Options) {
+	g := h.g
+	view.again, view.resolvedAt = g.topics.again, g.topics.resolvedAt
+	patterns := h.c.policy == KIP1071 && hasPatterns(h.topology)
+	if patterns && h.resolvedLately() {
+		view.required = g.topics.required
+		if h.hash = topics.Hash(view.required, h.image); h.hash == g.hash {
+			view.unresolved = true
+			return
+		}
+	}
+	view.required = topics.RequiredIn(h.topology, h.image, options)
+	h.hash = topics.Hash(view.required, h.image)
+	if patterns && h.configured != nil && !h.replacesTopology() {
+		view.again, view.resolvedAt = true, h.now.Mono
+	}
 }
 
 func matchedReaders(c *topics.Configured) map[string]string {

@@ -10,35 +10,41 @@ import (
 	"github.com/streamsgroup/streamsgroup/coordinator/record"
 )
 
-// internalTopic is a topic that the application owns, with the count that it
-// must have, and the subtopology that says so.
+// internalTopic is a topic that the application owns, with the entry that says
+// which count it must have, and the subtopology that has the entry.
 type internalTopic struct {
 	*topic
-	want        int32
-	info        record.TopicInfo
-	subtopology string
+	info  *record.TopicInfo
+	of    *Subtopology
+	order int
 }
 
 // internalTopics returns the repartition source and the changelog topics of all
 // subtopologies, sorted by name. A topic that several subtopologies name, or
 // that is both, is there several times.
 func (p *plan) internalTopics(subs []Subtopology) []internalTopic {
-	var list []internalTopic
-	add := func(id string, info record.TopicInfo) {
-		list = append(list, internalTopic{topic: &p.topics[p.numbers[info.Name]], want: info.Partitions, info: info, subtopology: id})
+	n := 0
+	for i := range subs {
+		n += len(subs[i].Repartition) + len(subs[i].Changelogs)
+	}
+	list := make([]internalTopic, 0, n)
+	add := func(s *Subtopology, info *record.TopicInfo) {
+		list = append(list, internalTopic{topic: &p.topics[p.numbers[info.Name]], info: info, of: s, order: len(list)})
 	}
 	for i := range subs {
 		s := &subs[i]
-		for _, info := range s.Repartition {
-			add(s.ID, info)
+		for j := range s.Repartition {
+			add(s, &s.Repartition[j])
 		}
-		for _, info := range s.Changelogs {
-			if !p.options.servesAsChangelog(s, info.Name) {
-				add(s.ID, info)
+		for j := range s.Changelogs {
+			if info := &s.Changelogs[j]; !p.options.servesAsChangelog(s, info.Name) {
+				add(s, info)
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b internalTopic) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(list, func(a, b internalTopic) int {
+		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.order, b.order))
+	})
 	return list
 }
 
@@ -48,11 +54,12 @@ func (p *plan) wrongCounts(list []internalTopic) *Problem {
 	var wrong []string
 	for i := range list {
 		t := &list[i]
-		if t.exists != absent && t.exists != t.want {
-			wrong = append(wrong, fmt.Sprintf("%s has %d, needs %d", t.name, t.exists, t.want))
-		} else if i > 0 && list[i-1].topic == t.topic && list[i-1].want != t.want {
+		want := t.info.Partitions
+		if t.exists != absent && t.exists != want {
+			wrong = append(wrong, fmt.Sprintf("%s has %d, needs %d", t.name, t.exists, want))
+		} else if i > 0 && list[i-1].topic == t.topic && list[i-1].info.Partitions != want {
 			wrong = append(wrong, fmt.Sprintf("%s needs %d for subtopology %q and %d for subtopology %q",
-				t.name, list[i-1].want, list[i-1].subtopology, t.want, t.subtopology))
+				t.name, list[i-1].info.Partitions, list[i-1].of.ID, want, t.of.ID))
 		}
 	}
 	if len(wrong) == 0 {
@@ -66,8 +73,13 @@ func (p *plan) wrongCounts(list []internalTopic) *Problem {
 
 // missingInternal returns the internal topics that do not exist.
 func (p *plan) missingInternal(list []internalTopic) ([]NewTopic, *Problem) {
-	var create []NewTopic
-	var names []string
+	missing := 0
+	for i := range list {
+		if list[i].exists == absent {
+			missing++
+		}
+	}
+	create, names := make([]NewTopic, 0, missing), make([]string, 0, missing)
 	for i := range list {
 		t := &list[i]
 		if t.exists != absent || len(names) > 0 && names[len(names)-1] == t.name {
@@ -77,7 +89,7 @@ func (p *plan) missingInternal(list []internalTopic) ([]NewTopic, *Problem) {
 		if factor == 0 {
 			factor = -1 // both ask for the broker's default
 		}
-		create = append(create, NewTopic{Name: t.name, Partitions: t.want, ReplicationFactor: factor, Configs: t.info.Configs})
+		create = append(create, NewTopic{Name: t.name, Partitions: t.info.Partitions, ReplicationFactor: factor, Configs: t.info.Configs})
 		names = append(names, t.name)
 	}
 	if len(create) == 0 {

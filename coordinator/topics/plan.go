@@ -17,6 +17,8 @@ type plan struct {
 	numbers map[string]int
 	fixed   []int // the topics for which the topology asks a count
 	mark    int   // the latest mark that was set on topics
+	room    []int // for lists of topics, so that they are allocated together
+	readBy  readers
 }
 
 type subtopology struct {
@@ -75,14 +77,17 @@ func newPlan(t *record.Topology, o Options) (*plan, error) {
 // numberTopics makes a plan of which only subs and numbers are of use yet. The
 // topology need not be valid.
 func numberTopics(t *record.Topology, o Options) *plan {
-	p := &plan{
-		options: o,
-		subs:    make([]subtopology, len(t.Subtopologies)),
-		numbers: make(map[string]int),
-	}
+	p := &plan{options: o, subs: make([]subtopology, len(t.Subtopologies))}
+	names, sources := 0, 0
 	for i := range p.subs {
-		p.subs[i].Subtopology = &t.Subtopologies[i]
+		s := &t.Subtopologies[i]
+		p.subs[i].Subtopology = s
+		names += len(s.SourceTopics) + len(s.RepartitionSinkTopics) + len(s.RepartitionSourceTopics) + len(s.StateChangelogTopics)
+		sources += len(s.SourceTopics)
 	}
+	p.numbers = make(map[string]int, names)
+	p.topics = make([]topic, 0, names)
+	p.room = make([]int, names+sources)
 	slices.SortFunc(p.subs, func(a, b subtopology) int { return compareIDs(a.ID, b.ID) })
 	for i := range p.subs {
 		p.addTopics(&p.subs[i])
@@ -108,8 +113,18 @@ func (p *plan) addTopics(s *subtopology) {
 	s.external = p.external(s.listed, s.repartition)
 }
 
+// list returns a list of n topics to be filled.
+func (p *plan) list(n int) []int {
+	if n > len(p.room) {
+		return make([]int, n)
+	}
+	list := p.room[:n:n]
+	p.room = p.room[n:]
+	return list
+}
+
 func (p *plan) addAll(names []string) []int {
-	numbers := make([]int, len(names))
+	numbers := p.list(len(names))
 	for i, name := range names {
 		numbers[i] = p.number(name)
 	}
@@ -117,7 +132,7 @@ func (p *plan) addAll(names []string) []int {
 }
 
 func (p *plan) addInfos(infos []record.TopicInfo) []int {
-	numbers := make([]int, len(infos))
+	numbers := p.list(len(infos))
 	for i := range infos {
 		numbers[i] = p.number(infos[i].Name)
 	}
@@ -130,7 +145,7 @@ func (p *plan) external(sources, repartition []int) []int {
 	for _, n := range repartition {
 		p.topics[n].mark = p.mark
 	}
-	var list []int
+	list := p.list(len(sources))[:0]
 	for _, n := range sources {
 		if t := &p.topics[n]; t.mark != p.mark {
 			t.mark = p.mark

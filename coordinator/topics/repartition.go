@@ -31,8 +31,10 @@ func (p *plan) spread(anchor func(*subtopology) int32) (open []string) {
 	for _, n := range p.fixed {
 		p.topics[n].decided = p.topics[n].fixed
 	}
-	readers := p.readers()
-	var queue visits
+	if p.readBy.first == nil {
+		p.readBy = p.readers()
+	}
+	queue := make(visits, 0, len(p.subs))
 	queued := make([]bool, len(p.subs))
 	for i := range p.subs {
 		if anchor(&p.subs[i]) != absent || slices.ContainsFunc(p.subs[i].repartition, p.isDecided) {
@@ -52,7 +54,7 @@ func (p *plan) spread(anchor func(*subtopology) int32) (open []string) {
 				continue
 			}
 			p.topics[sink].decided = n
-			for _, reader := range readers[sink] {
+			for _, reader := range p.readBy.of(sink) {
 				if !queued[reader] {
 					queued[reader] = true
 					queue.push(now.next(reader))
@@ -73,16 +75,32 @@ func (p *plan) spread(anchor func(*subtopology) int32) (open []string) {
 
 func (p *plan) isDecided(n int) bool { return p.topics[n].decided != absent }
 
-// readers returns, by topic, the subtopologies that have it as a repartition
-// source, in order.
-func (p *plan) readers() [][]int {
-	readers := make([][]int, len(p.topics))
+// readers are, by topic, the subtopologies that have it as a repartition source, in
+// order: those of topic n are subs[first[n]:first[n+1]].
+type readers struct{ first, subs []int }
+
+func (r readers) of(topic int) []int { return r.subs[r.first[topic]:r.first[topic+1]] }
+
+func (p *plan) readers() readers {
+	r := readers{first: make([]int, len(p.topics)+2)}
+	total := 0
 	for i := range p.subs {
 		for _, n := range p.subs[i].repartition {
-			readers[n] = append(readers[n], i)
+			r.first[n+2]++
+			total++
 		}
 	}
-	return readers
+	for n := range p.topics {
+		r.first[n+2] += r.first[n+1]
+	}
+	r.subs = make([]int, total)
+	for i := range p.subs {
+		for _, n := range p.subs[i].repartition {
+			r.subs[r.first[n+1]] = i
+			r.first[n+1]++
+		}
+	}
+	return r
 }
 
 // visit is the visit of one subtopology in one sweep.

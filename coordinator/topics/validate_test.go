@@ -119,7 +119,7 @@ func TestInvalidTopologies(t *testing.T) {
 	}
 }
 
-func TestTwoReadersOfOneTopic(t *testing.T) {
+func TestD37TwoReadersOfOneTopic(t *testing.T) {
 	t.Parallel()
 	external := topologyOf(sub("0", reads("a")), sub("1", reads("a")))
 	assert.Equal(t, &InvalidTopologyError{
