@@ -23,7 +23,9 @@ func (m *Member) build(now time.Duration) *kmsg.StreamsGroupHeartbeatRequest {
 	req.ShutdownApplication = m.shutdown
 	if m.state == Joining {
 		m.buildJoin(req)
-	} else if m.sent == nil || !m.sent.sameContent(m.confirmed) {
+	} else if m.sent == nil || !m.sent.same(m.confirmed) {
+		// Counters count: a task that was given and taken away again between two
+		// reports leaves the same lists behind, and the coordinator waits for them.
 		sent := m.confirmed
 		m.sent = &sent
 		c := m.withStarting(m.confirmed)

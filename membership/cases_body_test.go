@@ -204,6 +204,36 @@ func endpointEpoch(e int32) func(*kmsg.StreamsGroupHeartbeatResponse) {
 	return func(r *kmsg.StreamsGroupHeartbeatResponse) { r.EndpointInformationEpoch = e }
 }
 
+// TestReportAfterEveryReconciliation gives a task and takes it away again while a
+// heartbeat is under way: the lists are those that were sent last, and yet the
+// coordinator waits for them.
+func TestReportAfterEveryReconciliation(t *testing.T) {
+	t.Parallel()
+	t.Run("HB-7a DV-17 AS-3", func(t *testing.T) {
+		h := stable(t, active("0_0"))
+		h.answer()
+		h.assign(active("0_0", "0_1"), epoch(2))
+		h.requireNoTasks(h.heartbeat()) // under way while the application takes the task
+		h.done(TasksAssigned)
+		h.assign(active("0_0"), epoch(2)) // and has to give it back already
+		require.Equal(t, tasks("0_1"), h.done(TasksRevoked).Active)
+		h.done(TasksAssigned)
+		h.requireReported(active("0_0"), h.heartbeat())
+		h.answer()
+		h.requireNoTasks(h.heartbeat())
+	})
+	t.Run("AS-1a DV-18 lists that say nothing new", func(t *testing.T) {
+		h := stable(t, active("0_0").standbys("0_1"))
+		h.answer()
+		h.requireNoTasks(h.heartbeat())
+		h.assign(active("0_0").standbys("0_1"), epoch(2)) // what an answer that was lost gave is taken back
+		require.Empty(t, h.callbacks)
+		h.requireReported(active("0_0").standbys("0_1"), h.heartbeat())
+		h.answer()
+		h.requireNoTasks(h.heartbeat())
+	})
+}
+
 func TestResponse(t *testing.T) {
 	t.Parallel()
 	t.Run("CC-111 CC-112 RS-1 RS-3 group settings", func(t *testing.T) {

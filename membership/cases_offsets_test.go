@@ -46,7 +46,7 @@ func offsetHarness(t *testing.T, lag int64) *offsetTest {
 	h.m.forgetSent()
 	// The lists of tasks are out, the offsets are not.
 	h.m.build(h.now)
-	h.m.sentOffsets, h.m.sentEnds, h.m.reportedAt = nil, nil, -1
+	h.m.forgetOffsets()
 	return &offsetTest{harness: h, start: h.now}
 }
 
@@ -123,6 +123,20 @@ func TestOffsets(t *testing.T) {
 			{1000, offsets("0_0", 1), offsets("0_0", 3), none, offsets("0_0", 3)},
 			{2000, m{}, offsets("0_0", 3), m{}, none},
 		}},
+		"TO-14 DV-16 a list that has not changed is repeated after two intervals": {-1, []beat{
+			{0, offsets("0_0", 1), offsets("0_0", 2), offsets("0_0", 1), offsets("0_0", 2)},
+			{1000, offsets("0_0", 1), offsets("0_0", 3), none, offsets("0_0", 3)},
+			{1999, offsets("0_0", 1), offsets("0_0", 3), none, none},
+			{2000, offsets("0_0", 1), offsets("0_0", 3), offsets("0_0", 1), none},
+			{2999, offsets("0_0", 1), offsets("0_0", 3), none, none},
+			{3000, offsets("0_0", 1), offsets("0_0", 3), none, offsets("0_0", 3)},
+			{4000, offsets("0_0", 1), offsets("0_0", 3), offsets("0_0", 1), none},
+		}},
+		"TO-14 an empty list is not": {-1, []beat{
+			{0, m{}, m{}, m{}, m{}},
+			{2000, m{}, m{}, none, none},
+			{9000, m{}, m{}, none, none},
+		}},
 		"TO-10 a check without a change does not put the next report off": {-1, []beat{
 			{0, offsets("0_0", 1), m{}, offsets("0_0", 1), m{}},
 			{1500, offsets("0_0", 1), m{}, none, none},
@@ -176,6 +190,42 @@ func TestOffsets(t *testing.T) {
 			order = append(order, topology.TaskID{Subtopology: o.SubtopologyID, Partition: o.Partition}.String())
 		}
 		require.Equal(t, []string{"0_2", "0_3", "0_10", "1_0"}, order)
+	})
+	t.Run("TO-12 TO-14 DV-16 what a coordinator may have lost is reported again", func(t *testing.T) {
+		endpoints := func(epoch int32) func(*kmsg.StreamsGroupHeartbeatResponse) {
+			return func(r *kmsg.StreamsGroupHeartbeatResponse) {
+				r.TaskOffsetIntervalMillis, r.EndpointInformationEpoch = 60_000, epoch
+			}
+		}
+		for name, c := range map[string]struct {
+			happens func(h *harness)
+			again   bool
+		}{
+			"nothing happens":                     {func(h *harness) { h.answer(endpoints(4)) }, false},
+			"endpoints change":                    {func(h *harness) { h.answer(endpoints(5)) }, false},
+			"the group was loaded, as Kafka does": {func(h *harness) { h.answer(endpoints(0)) }, true},
+			"the group was loaded, as we do":      {func(h *harness) { h.answer(endpoints(1 << 29)) }, true},
+			"an error answer":                     {func(h *harness) { h.answer(code(14)) }, true},
+			"another coordinator":                 {func(h *harness) { h.answer(code(16)) }, true},
+			"the connection breaks":               {func(h *harness) { h.fail(Disconnected, nil) }, true},
+			"no answer in time":                   {func(h *harness) { h.fail(TimedOut, nil) }, true},
+		} {
+			h := newHarness(t)
+			h.m.SetTaskOffsets(offsets("0_0", 100), offsets("0_0", 200))
+			h.join()
+			h.assign(active("0_0"), endpoints(4))
+			h.done(TasksAssigned)
+			h.answer(endpoints(4))
+			require.Nil(t, h.heartbeat().TaskOffsets, name)
+			c.happens(h)
+			h.after(backoff)
+			want := map[topology.TaskID]int64(nil)
+			if c.again {
+				want = offsets("0_0", 100)
+			}
+			require.Equal(t, want, wireOffsets(h.heartbeat().TaskOffsets), name)
+			require.Equal(t, c.again, h.heartbeat().TaskEndOffsets != nil, name)
+		}
 	})
 	t.Run("TO-7 TO-12 B56 rejoining reports everything again", func(t *testing.T) {
 		h := in(t, StateStable)

@@ -119,6 +119,17 @@ type (
 		Err   error
 		Retry time.Duration
 	}
+	// TopologyCompared is a member that brings a newer topology than the group has. It
+	// comes before the join. Unread are the records that are left in repartition topics
+	// which the newer topology does not read, by topic. What Difference finds did not
+	// keep the member from joining if Refused is empty. Difference is nil, and Err says
+	// why, where there was nothing to compare with.
+	TopologyCompared struct {
+		Difference *topology.Difference
+		Unread     map[string]int64
+		Refused    []topology.Finding
+		Err        error
+	}
 	// PollTimerExpired is an application that did not poll in time.
 	PollTimerExpired struct{ Limit time.Duration }
 	// GroupSettings are the intervals that the coordinator asked for.
@@ -143,5 +154,6 @@ func (FeaturesLeftOut) memberEvent()   {}
 func (RolesOverlap) memberEvent()      {}
 func (SourcesResolved) memberEvent()   {}
 func (DescriptionSent) memberEvent()   {}
+func (TopologyCompared) memberEvent()  {}
 func (PollTimerExpired) memberEvent()  {}
 func (GroupSettings) memberEvent()     {}

@@ -224,7 +224,7 @@ type memberState struct {
 
 	// Delta memory: what the coordinator knows already.
 	sent                  *assignment
-	sentOffsets, sentEnds map[topology.TaskID]int64
+	sentOffsets, sentEnds sentList
 	reportedAt            time.Duration // -1: nothing was reported
 
 	offsets, ends   map[topology.TaskID]int64

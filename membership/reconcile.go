@@ -140,7 +140,10 @@ func (m *Member) callbackError(cb Callback, err error) error {
 func (m *Member) take(a assignment) {
 	switch {
 	case m.target.counter >= 0 && m.target.sameContent(a):
-		// AS-1: nothing new.
+		// AS-1: nothing new. But the coordinator says so only when something has changed
+		// for it: it may take back what it has given in an answer that was lost, and
+		// wait for a report without that.
+		m.sent = nil
 	default:
 		a.counter = m.target.counter + 1
 		m.target = a

@@ -38,7 +38,7 @@ func (m *Member) accepted(now time.Duration, resp *kmsg.StreamsGroupHeartbeatRes
 	}
 	m.takeInterval(now, time.Duration(resp.HeartbeatIntervalMillis)*time.Millisecond)
 	m.dueAt = max(m.dueAt, now+m.backoff(0)) // whatever the interval (TM-4)
-	m.endpointEpoch = resp.EndpointInformationEpoch
+	m.takeEndpointEpoch(resp.EndpointInformationEpoch)
 	m.takeSettings(resp)
 	if resp.PartitionsByUserEndpoint != nil {
 		m.takeEndpoints(resp.PartitionsByUserEndpoint)

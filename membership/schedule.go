@@ -112,7 +112,8 @@ func (m *Member) clearBackoff() {
 }
 
 func (m *Member) forgetSent() {
-	m.sent, m.sentOffsets, m.sentEnds, m.reportedAt = nil, nil, nil, -1
+	m.sent = nil
+	m.forgetOffsets()
 }
 
 // heartbeatStep decides whether a heartbeat goes out now: rules HB-1 to HB-5.

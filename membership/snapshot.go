@@ -86,7 +86,7 @@ func (m *Member) Snapshot(now time.Duration) Snapshot {
 		LastHeartbeat: -1, InFlight: m.inFlight != 0 || m.leaveID != 0, Failures: m.attempts,
 		HeartbeatInterval: m.interval, TaskOffsetInterval: m.offsetInterval, AcceptableRecoveryLag: m.recoveryLag,
 		Statuses: slices.Clone(m.statuses), Endpoints: cloneEndpoints(m.endpoints), EndpointEpoch: m.endpointEpoch,
-		TaskOffsets: maps.Clone(m.sentOffsets), TaskEndOffsets: maps.Clone(m.sentEnds),
+		TaskOffsets: maps.Clone(m.sentOffsets.list), TaskEndOffsets: maps.Clone(m.sentEnds.list),
 		ShutdownRequested: m.shutdown, Leaving: m.leavePending, LastError: m.lastErr,
 	}
 	s.Epoch, _ = m.Epoch()
