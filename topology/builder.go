@@ -373,15 +373,22 @@ func (b *Builder) addInternal(name, rest string, partitions []int32) *Builder {
 }
 
 // Copartition says that the topics of these sources must have the same number of
-// partitions, as a join needs. Sets that share a topic are united.
+// partitions, as a join needs. Sets that share a topic are united. Processors may
+// stand among the sources and count for nothing: the stream DSL of Kafka Streams
+// names some, of suppressed tables for example, and Kafka ignores them.
 func (b *Builder) Copartition(sources ...string) *Builder {
-	if len(sources) == 0 {
-		b.fail(KindCopartition, "", "it names no source", "name the sources that are joined")
-	}
+	named := false
 	for _, s := range sources {
-		if n := b.byName[s]; n == nil || n.kind != sourceNode {
+		switch n := b.byName[s]; {
+		case n == nil:
 			b.fail(KindCopartition, s, "there is no source of that name", "add sources before they are copartitioned")
+		case n.kind == sinkNode:
+			b.fail(KindCopartition, s, "it is a sink", "name the sources that are joined")
 		}
+		named = named || b.byName[s] == nil || b.byName[s].kind != processorNode
+	}
+	if !named {
+		b.fail(KindCopartition, strings.Join(sources, ", "), "it names no source", "name the sources that are joined")
 	}
 	b.together = append(b.together, slices.Clone(sources))
 	return b

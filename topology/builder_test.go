@@ -265,6 +265,46 @@ func TestTP19CopartitionGroupsAreSorted(t *testing.T) {
 	assert.Equal(t, []int16{1, 3}, groups[1].SourceTopics)
 }
 
+// TP-13: Kafka's DSL names processors among the sources, and Kafka ignores them.
+func TestTP13ProcessorsInCopartitionSets(t *testing.T) {
+	t.Parallel()
+	top := build(t, new(topology.Builder).AddSource("a", "a").AddSource("b", "b").
+		AddProcessor("suppressed", "b").AddProcessor("join", "a", "suppressed").Copartition("suppressed", "a"))
+	groups := top.Wire().Subtopologies[0].CopartitionGroups
+	require.Len(t, groups, 1)
+	assert.Equal(t, []int16{0}, groups[0].SourceTopics)
+}
+
+// TP-18, TD-9: Java orders text by UTF-16 code units, so that an emoji comes
+// before the last characters of the first plane.
+func TestTP18TextIsOrderedAsInJava(t *testing.T) {
+	t.Parallel()
+	names := []string{"Z", "a", "a-", "é", "\ue000", "ｆ", "ｆa", "😀"}
+	ordered := []string{"Z", "a", "a-", "é", "😀", "\ue000", "ｆ", "ｆa"}
+	b := new(topology.Builder).AddSource("A", "in").AddProcessor("B", "A")
+	for _, name := range names {
+		b.AddProcessor(name, "A").AddStateStore(topology.Store{Name: "s" + name, NoChangelog: true}, "B").TopicConfig(name, "1")
+	}
+	top := build(t, b.AddStateStore(topology.Store{Name: "q"}, "B"))
+	nodes := top.Description().Subtopologies[0].Nodes
+	var nodeNames, stores, settings []string
+	for _, n := range nodes[2:] {
+		nodeNames = append(nodeNames, n.Name)
+	}
+	for _, s := range nodes[1].Stores[1:] {
+		stores = append(stores, strings.TrimPrefix(s, "s"))
+	}
+	for _, c := range top.Wire().Subtopologies[0].StateChangelogTopics[0].Configs {
+		if c.Value == "1" {
+			settings = append(settings, c.Key)
+		}
+	}
+	assert.Equal(t, ordered, nodeNames)
+	assert.Equal(t, append([]string{"B"}, ordered...), nodes[0].Successors)
+	assert.Equal(t, ordered, stores)
+	assert.Equal(t, ordered, settings)
+}
+
 // A builder can be used on after Build, without effect on what was built.
 func TestBuilderStaysUsable(t *testing.T) {
 	t.Parallel()

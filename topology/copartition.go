@@ -67,14 +67,18 @@ func (s copartitionSet) overlaps(o copartitionSet) bool {
 }
 
 // copartitionSets unites sets that share a topic. Kafka unites a set only with
-// the first one that it overlaps; the true closure gives the same task counts
-// wherever those can be satisfied (rule TP-14).
+// one that it overlaps, and which one follows from Java's hashing; the true
+// closure gives the same task counts wherever those can be satisfied (rule
+// TP-14).
 func (c *compiler) copartitionSets() []copartitionSet {
 	var sets []copartitionSet
 	for _, sources := range c.b.together {
 		set := copartitionSet{map[string]bool{}, map[string]bool{}}
 		for _, name := range sources {
 			n := c.b.byName[name]
+			if n.kind != sourceNode {
+				continue
+			}
 			for _, topic := range n.topics {
 				set.topics[c.full(topic)] = true
 			}

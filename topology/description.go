@@ -2,7 +2,6 @@ package topology
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -31,7 +30,7 @@ func (c *compiler) describe(parts []part) *kmsg.TopologyDescription {
 		for _, n := range p.nodes {
 			s.Nodes = append(s.Nodes, c.describeNode(n))
 		}
-		slices.SortFunc(s.Nodes, func(a, b kmsg.TopologyDescriptionNode) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(s.Nodes, func(a, b kmsg.TopologyDescriptionNode) int { return compareText(a.Name, b.Name) })
 		d.Subtopologies = append(d.Subtopologies, s)
 	}
 	return &d
@@ -54,7 +53,7 @@ func (c *compiler) describeNode(n *node) kmsg.TopologyDescriptionNode {
 		out.Successors = append(out.Successors, child.name)
 	}
 	slices.Sort(out.SourceTopics)
-	slices.Sort(out.Stores)
-	slices.Sort(out.Successors)
+	slices.SortFunc(out.Stores, compareText)
+	slices.SortFunc(out.Successors, compareText)
 	return out
 }

@@ -191,6 +191,22 @@ func TestDiffFindings(t *testing.T) {
 			kinds{topology.PartitionsChanged: topology.Unsafe, topology.StoresChanged: topology.Warning},
 			"appId-more-changelog has 3 partitions and needs 4",
 		},
+		"a changelog that exists already": {
+			b(), c().AddStateStore(topology.Store{Name: "more"}, "count"),
+			topology.Cluster{Older: sizes(4, "appId-more-changelog")},
+			true,
+			kinds{topology.StoresChanged: topology.Warning},
+			"state logged to appId-more-changelog starts with what is there already",
+		},
+		"a store that goes to another subtopology": {
+			b().AddSource("audit", "audit").AddProcessor("audited", "audit"),
+			new(B).Epoch(2).AddSource("orders", "orders").AddRepartition("hop").AddSink("to-hop", "hop", "orders").AddSource("hopped", "hop").
+				AddProcessor("count", "hopped").AddSource("audit", "audit").AddProcessor("audited", "audit").AddStateStore(topology.Store{Name: "counts"}, "audited"),
+			topology.Cluster{},
+			true,
+			kinds{topology.StoresChanged: topology.Warning, topology.TopicMoved: topology.Warning},
+			"state logged to appId-counts-changelog goes to another subtopology",
+		},
 		"a repartition topic dropped that is written": {
 			b(), drop(),
 			topology.Cluster{},

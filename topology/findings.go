@@ -244,15 +244,41 @@ func (f *findings) meaning(c *SubtopologyChange) {
 
 func (f *findings) stores(c *SubtopologyChange) {
 	var what []string
-	if len(c.ChangelogsGained) > 0 {
-		what = append(what, "state logged to "+list(c.ChangelogsGained)+" starts empty")
+	say := func(topics []string, form string) {
+		if len(topics) > 0 {
+			what = append(what, fmt.Sprintf(form, list(topics)))
+		}
 	}
-	if len(c.ChangelogsLost) > 0 {
-		what = append(what, "state logged to "+list(c.ChangelogsLost)+" is left behind")
+	taken, gained := divide(c.ChangelogsGained, f.olderPrints)
+	var empty, found []string
+	for _, topic := range gained {
+		if f.cluster.Older.Partitions[topic] > 0 {
+			found = append(found, topic)
+		} else {
+			empty = append(empty, topic)
+		}
 	}
+	given, left := divide(c.ChangelogsLost, f.newerPrints)
+	say(empty, "state logged to %s starts empty")
+	say(found, "state logged to %s starts with what is there already")
+	say(taken, "state logged to %s comes from another subtopology")
+	say(left, "state logged to %s is left behind")
+	say(given, "state logged to %s goes to another subtopology")
 	f.add(Warning, StoresChanged, []string{c.Older}, slices.Sorted(slices.Values(slices.Concat(c.ChangelogsGained, c.ChangelogsLost))),
 		"nothing, if that is meant; a store that is only renamed loses its content",
 		"the stores of subtopology %q change: %s. Standbys and warm-ups of it begin again", c.Older, strings.Join(what, ", "))
+}
+
+// divide tells changelogs that some subtopology has from those that none has.
+func divide(changelogs []string, prints []Footprint) (some, none []string) {
+	for _, topic := range changelogs {
+		if slices.ContainsFunc(prints, func(p Footprint) bool { return slices.Contains(p.Changelogs, topic) }) {
+			some = append(some, topic)
+		} else {
+			none = append(none, topic)
+		}
+	}
+	return some, none
 }
 
 func (f *findings) topic(c *TopicChange) {

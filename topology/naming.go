@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -45,6 +46,28 @@ func illegalTopicName(name string) string {
 		}
 	}
 	return ""
+}
+
+// compareText orders text as Java does, by UTF-16 code units: what lies beyond
+// the first 65 536 characters comes before U+E000. Topic names are ASCII, so it
+// makes no difference there; nodes, stores and settings may have any name.
+func compareText(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return cmp.Compare(utf16Rank(a[i]), utf16Rank(b[i]))
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// utf16Rank moves the first bytes of U+E000 to U+FFFF behind those of longer
+// sequences.
+func utf16Rank(b byte) byte {
+	if b == 0xee || b == 0xef {
+		return b + 0x10
+	}
+	return b
 }
 
 // settings is a set of topic settings in layers: library defaults, settings for
@@ -106,7 +129,7 @@ func (b *Builder) topicInfo(name string, partitions int32, s settings) kmsg.Topi
 		info.ReplicationFactor = *b.replication
 	}
 	info.Configs = []kmsg.TopicInfoConfig{}
-	for _, k := range slices.Sorted(maps.Keys(s)) {
+	for _, k := range slices.SortedFunc(maps.Keys(s), compareText) {
 		info.Configs = append(info.Configs, kmsg.TopicInfoConfig{Key: k, Value: s[k]})
 	}
 	return info

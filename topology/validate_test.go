@@ -132,6 +132,8 @@ func TestBuildNamesTheFault(t *testing.T) {
 		"connects with a global processor": {new(B).AddSource("a", "x").AddGlobalStore("g", "gs", "t", "gp").AddStateStore(topology.Store{Name: "s"}, "gp"), topology.KindStore, "s", "global store"},
 		"global store taken":               {new(B).AddSource("a", "x").AddStateStore(topology.Store{Name: "s"}).AddGlobalStore("s", "gs", "t", "gp"), topology.KindStore, "s", "taken"},
 		"copartition of nothing":           {new(B).AddSource("a", "x").Copartition(), topology.KindCopartition, "", "no source"},
+		"copartition of processors":        {new(B).AddSource("a", "x").AddProcessor("p", "a").Copartition("p"), topology.KindCopartition, "p", "no source"},
+		"copartition of a sink":            {new(B).AddSource("a", "x").AddSink("s", "y", "a").Copartition("a", "s"), topology.KindCopartition, "s", "a sink"},
 		"subtopology without id":           {new(B).AddSource("a", "x").Subtopology("", "a"), topology.KindSubtopology, "", "empty"},
 		"subtopology of no node":           {new(B).AddSource("a", "x").Subtopology("n", "b"), topology.KindSubtopology, "n", `"b", which does not exist`},
 		"subtopology of a global store":    {new(B).AddSource("a", "x").AddGlobalStore("g", "gs", "t", "gp").Subtopology("n", "gp"), topology.KindSubtopology, "n", "global store"},
