@@ -23,6 +23,10 @@ func (r *runtime) runCallbacks() {
 		if cb.Kind == membership.TasksAssigned {
 			held = Assignment{Active: cb.Active, Standby: cb.Standby, Warmup: cb.Warmup, Ready: cb.Ready, Epoch: cb.Epoch}
 			m.proc.hold(m, held.tasks())
+		} else {
+			// What the callback before this one took away is not there to be taken again:
+			// this one may have been asked for while that one was running.
+			cb.Active = slices.DeleteFunc(slices.Clone(cb.Active), func(t topology.TaskID) bool { return !slices.Contains(held.Active, t) })
 		}
 		began := time.Now()
 		err := m.safely(r.ctx, cb)

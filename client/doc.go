@@ -31,6 +31,14 @@
 // StatefulSet the name of the pod is the instance id and the volume has the state
 // directory, see the example of StateDir.
 //
+// # Upgrades
+//
+// A new version of an application has the next topology epoch, and its members replace
+// those of the older version one by one. Before a member brings a new topology to the
+// group it compares, and does not join if state or records would be lost: see
+// [UpgradeError], [AllowUpgrade], and [CheckUpgrade] to know before. The chapter
+// "Upgrading a topology" in docs/upgrading.md has the rules for operators.
+//
 // # Brokers of three generations
 //
 // Kafka 4.2 and 4.3 know version 0 of the protocol, in which there are no static

@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/streamsgroup/streamsgroup/membership"
+	"github.com/streamsgroup/streamsgroup/topology"
 )
 
 func (m *Member) log(level kgo.LogLevel, msg string, keyvals ...any) {
@@ -49,6 +50,8 @@ func (m *Member) logEvent(e membership.Event) {
 		} else {
 			m.log(kgo.LogLevelInfo, "the description of the topology was not taken", "err", e.Err, "retry", e.Retry)
 		}
+	case membership.TopologyCompared:
+		m.logComparison(e)
 	case membership.CoordinatorKnown:
 		m.log(kgo.LogLevelInfo, "coordinator found", "version", e.Version)
 	case membership.CoordinatorLost:
@@ -57,5 +60,21 @@ func (m *Member) logEvent(e membership.Event) {
 		m.log(kgo.LogLevelWarn, "the application did not poll in time: leaving until it does", "limit", e.Limit)
 	case membership.GroupSettings:
 		m.log(kgo.LogLevelInfo, "group settings", "heartbeat", e.HeartbeatInterval, "offsets", e.TaskOffsetInterval, "lag", e.AcceptableRecoveryLag)
+	}
+}
+
+// logComparison logs what an upgrade brings. What it was refused for is in the error.
+func (m *Member) logComparison(e membership.TopologyCompared) {
+	if e.Difference == nil {
+		m.log(kgo.LogLevelInfo, "the topology was not compared with the group's", "epoch", m.topo.Epoch(), "err", e.Err)
+		return
+	}
+	m.log(kgo.LogLevelInfo, "the topology is newer than the group's", "epoch", e.Difference.NewerEpoch, "replaces", e.Difference.OlderEpoch, "unread", e.Unread)
+	for _, f := range e.Difference.Findings {
+		level := kgo.LogLevelInfo
+		if f.Severity > topology.Note {
+			level = kgo.LogLevelWarn
+		}
+		m.log(level, "upgrade", "kind", f.Kind, "reason", f.Reason, "remedy", f.Remedy)
 	}
 }

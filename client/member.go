@@ -20,6 +20,7 @@ import (
 type Member struct {
 	cl    *kgo.Client
 	group string
+	topo  *topology.Topology
 	cfg   config
 	began time.Time
 	proc  *Process
@@ -79,7 +80,7 @@ func newMember(cl *kgo.Client, group string, topo *topology.Topology, cfg config
 		return nil, &OptionError{"kgo.MaxVersions", v.VersionGuess(), "the client may not send heartbeats of streams groups: want Kafka 4.2 or later"}
 	}
 	m := &Member{
-		cl: cl, group: group, began: time.Now(), proc: cfg.process,
+		cl: cl, group: group, topo: topo, began: time.Now(), proc: cfg.process,
 		wake: make(chan struct{}, 1), answered: make(chan struct{}), node: -1,
 	}
 	cfg.memberID = newMemberID()

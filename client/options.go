@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +44,9 @@ type config struct {
 	process             *Process
 	groupClient         *kgo.Client
 	noDescription       bool
+	noComparison        bool
+	allowed             map[topology.FindingKind]bool // for the upgrade to allowedEpoch
+	allowedEpoch        int32
 	ignoreStatus        bool
 	patience            time.Duration
 	hooks               []Hook
@@ -289,6 +293,35 @@ func MissingTopicsPatience(d time.Duration) Opt {
 // PushDescription says whether the member describes its topology to the coordinator
 // when it asks for that (KIP-1331), for operators to see. It does by default.
 func PushDescription(on bool) Opt { return optFunc(func(c *config) { c.noDescription = !on }) }
+
+// CompareTopology says whether a member with a topology epoch above 0 asks for the
+// topology that the group has before it joins, and compares: see [UpgradeError] for
+// what keeps it from joining, and [AllowUpgrade] for how to go on all the same. It does
+// by default. That costs a look-up of the coordinator and one StreamsGroupDescribe before
+// the first join, and a few requests more in the members that bring a new topology; the
+// right to DESCRIBE the group comes with the right to READ it. Where there is no group yet, or it may not be
+// described, the member joins, and an event says so: [membership.TopologyCompared].
+func CompareTopology(on bool) Opt { return optFunc(func(c *config) { c.noComparison = !on }) }
+
+// AllowUpgrade lets a member bring a new topology to the group in spite of findings of
+// these kinds, which are then logged as warnings. It holds for the topology epoch that
+// is named, and for no later one, so that it may stay in the program: what was right for
+// one upgrade need not be for the next. Where it is given several times, the last one
+// counts.
+func AllowUpgrade(epoch int32, kinds ...topology.FindingKind) Opt {
+	return optFunc(func(c *config) {
+		c.allowedEpoch, c.allowed = epoch, map[topology.FindingKind]bool{}
+		for _, k := range kinds {
+			if !slices.Contains(refusable, k) {
+				c.bad("AllowUpgrade", fmt.Sprintf("%d, %q", epoch, k), "want kinds of findings that an upgrade is refused for: "+quoted(refusable))
+			}
+			c.allowed[k] = true
+		}
+		if epoch < 1 || len(kinds) == 0 {
+			c.bad("AllowUpgrade", fmt.Sprintf("%d, %s", epoch, quoted(kinds)), "want the epoch of the new topology, which is above 0, and what to allow")
+		}
+	})
+}
 
 // WithLogger logs what happens. The default logs nothing. For a *slog.Logger use
 // franz-go's own adapter, github.com/twmb/franz-go/plugin/kslog:

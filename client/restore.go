@@ -129,11 +129,11 @@ type offsetRange struct{ start, end int64 }
 func (c *Consumer) ends(ctx context.Context, topics []string, partition int32) (map[string]offsetRange, error) {
 	out := map[string]offsetRange{}
 	for _, topic := range topics {
-		start, err := c.listOffset(ctx, topic, partition, -2)
+		start, err := c.patientOffset(ctx, topic, partition, -2)
 		if err != nil {
 			return nil, err
 		}
-		end, err := c.listOffset(ctx, topic, partition, -1)
+		end, err := c.patientOffset(ctx, topic, partition, -1)
 		if err != nil {
 			return nil, err
 		}
@@ -142,6 +142,26 @@ func (c *Consumer) ends(ctx context.Context, topics []string, partition int32) (
 		}
 	}
 	return out, nil
+}
+
+// restorePatience is for how long a changelog is waited for that no broker leads:
+// one that was just created, or whose leader moves.
+const restorePatience = 30 * time.Second
+
+// patientOffset asks for an offset until there is one.
+func (c *Consumer) patientOffset(ctx context.Context, topic string, partition int32, at int64) (int64, error) {
+	for waited := time.Duration(0); ; waited += fetchRetry {
+		offset, err := c.listOffset(ctx, topic, partition, at)
+		if err == nil || ctx.Err() != nil || !passing(err) || waited >= restorePatience {
+			return offset, err
+		}
+		c.member.Polled()
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(fetchRetry):
+		}
+	}
 }
 
 // listOffset asks for the first (-2) or the next committed offset (-1).

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -89,5 +90,41 @@ func TestRestoreCountsAsPolling(t *testing.T) {
 		require.ErrorIs(w, err, context.DeadlineExceeded)
 		assert.Equal(w, membership.StateStable, c.Member().Snapshot().State)
 		assert.NotContains(w, a.took(), "lost "+all)
+	})
+}
+
+// A changelog that was just created may not be known everywhere: a restore waits for
+// it, but not for ever.
+func TestRestoreWaitsForAChangelog(t *testing.T) {
+	t.Parallel()
+	restore := func(w *world, c *client.Consumer) (records int, took time.Duration, err error) {
+		began := time.Now()
+		err = c.RestoreChangelog(w.Context(), topology.TaskID{Subtopology: "0", Partition: 1}, func(*kgo.Record) error {
+			records++
+			return nil
+		})
+		return records, time.Since(began), err
+	}
+	t.Run("that comes", func(t *testing.T) {
+		inBubble(t, func(w *world) {
+			c := w.consumer(stateful(w), new(app))
+			time.AfterFunc(5*time.Second, func() {
+				assert.NoError(w, w.cl.CreateTopic("g-store-changelog", 4, nil))
+			})
+			_, took, err := restore(w, c)
+			require.NoError(w, err)
+			assert.GreaterOrEqual(w, took, 5*time.Second)
+			w.produce("g-store-changelog", 1, 0, 3)
+			records, _, err := restore(w, c)
+			require.NoError(w, err)
+			assert.Equal(w, 3, records)
+		})
+	})
+	t.Run("that does not come", func(t *testing.T) {
+		inBubble(t, func(w *world) {
+			_, took, err := restore(w, w.consumer(stateful(w), new(app)))
+			require.ErrorIs(w, err, kerr.UnknownTopicOrPartition)
+			assert.InDelta(w, 30, took.Seconds(), 10)
+		})
 	})
 }

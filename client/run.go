@@ -32,11 +32,15 @@ func (m *Member) Run(ctx context.Context) (err error) {
 	g := &errgroup.Group{}
 	r := &runtime{m: m, ctx: own, g: g, callbacks: make(chan membership.Callback, 16)}
 	g.Go(func() error { r.runCallbacks(); return nil })
-	err = r.loop(ctx)
+	join, err := r.mayJoin(ctx)
+	if join {
+		err = r.loop(ctx)
+	}
 	cancel()
 	close(r.callbacks)
 	_ = g.Wait()
 	r.lastWord(ctx, err)
+	err = m.explain(ctx, err)
 	m.proc.exit(m)
 	if rerr := m.release(); rerr != nil {
 		m.log(kgo.LogLevelWarn, "cannot give the state directory back", "err", rerr)
@@ -174,6 +178,18 @@ func (r *runtime) askOffsets() (offsets, ends map[topology.TaskID]int64) {
 	return offsets, ends
 }
 
+// tell logs an event and shows it to observers.
+func (r *runtime) tell(e membership.Event) {
+	m := r.m
+	m.logEvent(e)
+	if len(m.cfg.hooks) > 0 {
+		r.observe(func() { r.observeEvent(e) })
+	}
+	if m.cfg.onEvent != nil {
+		r.observe(func() { m.cfg.onEvent(e) })
+	}
+}
+
 // carryOut does what the core wants done.
 func (r *runtime) carryOut(fx *membership.Effects) {
 	m := r.m
@@ -183,13 +199,7 @@ func (r *runtime) carryOut(fx *membership.Effects) {
 			m.node = -1
 			m.mu.Unlock()
 		}
-		m.logEvent(e)
-		if len(m.cfg.hooks) > 0 {
-			r.observe(func() { r.observeEvent(e) })
-		}
-		if m.cfg.onEvent != nil {
-			r.observe(func() { m.cfg.onEvent(e) })
-		}
+		r.tell(e)
 	}
 	for _, err := range fx.Errs {
 		if e, ok := errors.AsType[*membership.Error](err); ok && e.Fatal {

@@ -245,10 +245,29 @@ func (t Teller) Member(id string, e membership.Event) string {
 		return fmt.Sprintf("%s: no answer to a heartbeat: %v", who, e.Err)
 	case membership.CoordinatorLost:
 		return fmt.Sprintf("%s looks for the coordinator: %s", who, e.Reason)
+	case membership.TopologyCompared:
+		return compared(who, e)
 	case membership.PollTimerExpired:
 		return fmt.Sprintf("%s did not poll for %s", who, e.Limit)
 	}
 	return ""
+}
+
+// compared says nothing of a group that has nothing to compare with yet, as every
+// first start does.
+func compared(who string, e membership.TopologyCompared) string {
+	switch d := e.Difference; {
+	case d == nil:
+		return ""
+	case len(e.Refused) > 0:
+		reasons := make([]string, len(e.Refused))
+		for i, f := range e.Refused {
+			reasons[i] = f.Reason
+		}
+		return fmt.Sprintf("%s does not join: topology epoch %d is not safe to replace %d: %s", who, d.NewerEpoch, d.OlderEpoch, strings.Join(reasons, "; "))
+	default:
+		return fmt.Sprintf("%s may replace topology epoch %d by %d", who, d.OlderEpoch, d.NewerEpoch)
+	}
 }
 
 func (t Teller) callback(who string, e membership.CallbackFinished) string {

@@ -99,6 +99,10 @@ func TestMemberStory(t *testing.T) {
 		"m: MISSING_INTERNAL_TOPICS (missing: x)": membership.StatusChanged{Statuses: []membership.Status{{Code: 3, Detail: "missing: x"}}},
 		"m is FENCED (was STABLE)":                membership.StateChanged{From: membership.StateStable, To: membership.Fenced},
 		"m did not poll for 5m0s":                 membership.PollTimerExpired{Limit: 5 * time.Minute},
+		"m may replace topology epoch 1 by 2":     membership.TopologyCompared{Difference: &topology.Difference{OlderEpoch: 1, NewerEpoch: 2}},
+		"m does not join: topology epoch 2 is not safe to replace 1: because": membership.TopologyCompared{
+			Difference: &topology.Difference{OlderEpoch: 1, NewerEpoch: 2}, Refused: []topology.Finding{{Reason: "because"}},
+		},
 	} {
 		assert.Equal(t, want, tell.Member("m", e))
 	}
