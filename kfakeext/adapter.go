@@ -60,9 +60,11 @@ type adapter struct {
 	mu     sync.Mutex
 	closed bool
 	core   *coordinator.Coordinator
-	log    recordLog
-	places map[string]*place
-	kinds  map[string]bool // ids of consumer and share groups of kfake
+	// Of the core, which asks under the lock.
+	logEnds logEnds
+	log     recordLog
+	places  map[string]*place
+	kinds   map[string]bool // ids of consumer and share groups of kfake
 	// pushing are the groups whose description is being pushed or removed, until
 	// the channel closes.
 	pushing map[string]chan struct{}
@@ -74,10 +76,6 @@ type adapter struct {
 }
 
 func newAdapter(fake *kfake.Cluster, tap *Tap, cfg *config, log recordLog) (*adapter, error) {
-	core, err := coordinator.New(coordinator.Config{Policy: cfg.policy, Broker: cfg.broker, Assignors: cfg.assignors, Descriptions: cfg.descriptions != nil})
-	if err != nil {
-		return nil, err
-	}
 	a := &adapter{
 		fake:      fake,
 		tap:       tap,
@@ -88,12 +86,19 @@ func newAdapter(fake *kfake.Cluster, tap *Tap, cfg *config, log recordLog) (*ada
 		onEvent:   cfg.onEvent,
 		store:     cfg.descriptions,
 		start:     time.Now(),
-		core:      core,
 		log:       log,
 		places:    make(map[string]*place),
 		kinds:     make(map[string]bool),
 		pushing:   make(map[string]chan struct{}),
 	}
+	a.logEnds.fake = fake
+	core, err := coordinator.New(coordinator.Config{
+		Policy: cfg.policy, Broker: cfg.broker, Assignors: cfg.assignors, Descriptions: cfg.descriptions != nil, LogEnds: &a.logEnds,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.core = core
 	a.noJavaEdits = cfg.noJavaEdits
 	a.static = maps.Clone(cfg.broker)
 	plain, err := coordinator.New(coordinator.Config{Policy: cfg.policy})

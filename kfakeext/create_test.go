@@ -108,7 +108,7 @@ func TestInternalTopicsAreCreated(t *testing.T) {
 	}
 }
 
-func TestI02I03RightToCreateInternalTopics(t *testing.T) {
+func TestI02I03IT14RightToCreateInternalTopics(t *testing.T) {
 	// rule 9.3-1, D26
 	t.Parallel()
 	for _, tt := range []struct {
@@ -141,7 +141,7 @@ func TestI02I03RightToCreateInternalTopics(t *testing.T) {
 	}
 }
 
-func TestI04I05CreationsInFlightAreNotRequestedAgain(t *testing.T) {
+func TestI04I05IT16CreationsInFlightAreNotRequestedAgain(t *testing.T) {
 	// rules 9.3-2, 9.3-5, D24
 	inBubble(t, func(w *wire) {
 		seen := creationsSeen{hold: make(chan struct{})}
@@ -192,7 +192,7 @@ func failing(w *wire, code *kerr.Error, topics ...string) *atomic.Int32 {
 	return attempts
 }
 
-func TestI08I09I13FailedCreationsAreRetriedAfterTwoIntervals(t *testing.T) {
+func TestI08I09I13IT15FailedCreationsAreRetriedAfterTwoIntervals(t *testing.T) {
 	// rule 9.3-3
 	t.Parallel()
 	for _, tt := range []struct {

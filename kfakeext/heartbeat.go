@@ -41,10 +41,9 @@ func (a *adapter) heartbeat(s sender, req *kmsg.StreamsGroupHeartbeatRequest) (k
 		now = a.now()
 		kind = a.look(now, node, req)
 		a.mu.Lock()
-		p = a.places[req.Group]
 	}
 	create := a.decide(now, s, req, kind, resp)
-	if p == nil && a.core.Has(req.Group) {
+	if p = a.places[req.Group]; p == nil && a.core.Has(req.Group) {
 		p = &place{node: node, placedAt: now.Mono, placeGen: a.placeGen, moved: a.moved.Load(), topicsAt: now.Mono, topicGen: a.topicGen}
 		a.places[req.Group] = p
 	}
@@ -87,10 +86,19 @@ func (a *adapter) look(now coordinator.Now, node int32, req *kmsg.StreamsGroupHe
 	return kind
 }
 
-// decide asks the core and keeps what it decides. The lock is held.
+// decide asks the core and keeps what it decides. The lock is held, but not all
+// the time.
 func (a *adapter) decide(now coordinator.Now, s sender, req *kmsg.StreamsGroupHeartbeatRequest, kind coordinator.GroupKind, resp *kmsg.StreamsGroupHeartbeatResponse) []topics.NewTopic {
 	a.prepare(s, req, kind)
+	a.logEnds.now = now.Mono
 	a.core.Handle(now, a.topics.current(), &a.req, resp, &a.fx)
+	// What a decision depends on may depend on what the one before did not know.
+	for tries := 0; tries < 3 && a.lookUpLogEnds(); tries++ {
+		now = a.now()
+		a.logEnds.now = now.Mono
+		blank(resp, req.Version)
+		a.core.Handle(now, a.topics.current(), &a.req, resp, &a.fx)
+	}
 	a.req = coordinator.Request{}
 	if err := a.commit(now, &a.fx); err != nil {
 		coordinator.AppendFailed(resp, err)
@@ -136,10 +144,14 @@ func heartbeatResponse(s sender, req *kmsg.StreamsGroupHeartbeatRequest) *kmsg.S
 	} else {
 		resp = new(kmsg.StreamsGroupHeartbeatResponse)
 	}
-	*resp = kmsg.StreamsGroupHeartbeatResponse{Version: req.Version}
+	blank(resp, req.Version)
+	return resp
+}
+
+func blank(resp *kmsg.StreamsGroupHeartbeatResponse, version int16) {
+	*resp = kmsg.StreamsGroupHeartbeatResponse{Version: version}
 	resp.Default()
 	resp.Status = noStatuses
-	return resp
 }
 
 // noStatuses is an empty list, which is not the same as null on the wire. It has

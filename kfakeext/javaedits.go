@@ -75,7 +75,8 @@ func (a *adapter) describeTopicPartitionsEdit(s sender, req *kmsg.DescribeTopicP
 // as nothing was produced in a later one: that it knows no such epoch or, if the
 // partition has no records left, that it ended at 0. A consumer concludes that
 // the log was cut and reads it again. Kafka answers with the end of the log, where
-// the new leader has begun.
+// the new leader has begun. An epoch of which compaction has left nothing needs no
+// mend: kfake says that it ended where the log starts now, which is not before.
 func (a *adapter) offsetForLeaderEpochEdit(s sender, req *kmsg.OffsetForLeaderEpochRequest) {
 	if a.noJavaEdits || s.who == nil {
 		return

@@ -133,6 +133,42 @@ func TestJavaEndOfEpochOfPurgedPartition(t *testing.T) {
 	}, kfakeext.Nodes(2), kfakeext.Topic("one", 1))
 }
 
+// compact produces to partition 0 of a compacted topic in one epoch, moves the
+// leader, and produces the same keys in the next, so that nothing remains of the
+// first. It returns the first epoch and the offset at which it ended.
+func (w *wire) compact(topic string) (epoch int32, end int64) {
+	w.Helper()
+	produce := func() {
+		for i := range 3 {
+			r := &kgo.Record{Topic: topic, Key: fmt.Append(nil, i), Value: []byte("x")}
+			require.NoError(w, w.client.ProduceSync(w.Context(), r).FirstErr())
+		}
+	}
+	produce()
+	before := w.cl.PartitionInfo(topic, 0)
+	w.move(topic)
+	produce()
+	produce()
+	w.cl.Compact()
+	return before.Epoch, before.HighWatermark
+}
+
+// Changelogs of Kafka Streams are compacted. What kfake says of an epoch of which
+// nothing is left is good enough.
+func TestJavaEndOfEpochOfCompactedPartition(t *testing.T) {
+	t.Parallel()
+	withAndWithoutEdits(t, func(w *wire, _ bool) {
+		require.NoError(w, w.cl.CreateTopic("compacted", 1, map[string]string{"cleanup.policy": "compact"}))
+		first, end := w.compact("compacted")
+		require.Equal(w, int64(3), end)
+		at := w.endOf("compacted", first)
+		assert.Equal(w, first, at.LeaderEpoch)
+		assert.GreaterOrEqual(w, at.EndOffset, end, "or a consumer at the end of the epoch would go back")
+		// Whoever is ahead of the log, in whatever epoch, is told so.
+		assert.Equal(w, int64(9), w.endOf("compacted", first+1).EndOffset)
+	}, kfakeext.Nodes(2))
+}
+
 // A kgo consumer, too, asks where its epoch ended when the leader has moved. On
 // kfake's answer it goes back and reads again.
 func TestKgoReadsOnceAcrossLeaderMove(t *testing.T) {

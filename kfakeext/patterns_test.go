@@ -87,9 +87,10 @@ func TestD20SourcePatterns(t *testing.T) {
 				assert.Equal(w, map[string][]string{"s1": {"in-1", "in-2"}}, second.Topics)
 				assert.NotEqual(w, first.Epoch, second.Epoch)
 
-				// As many partitions: the same tasks read more.
+				// As many partitions: the same tasks read more. The patterns of a group
+				// are resolved once in ten seconds where topics come all the time.
 				create("in-3", 1)
-				time.Sleep(5 * time.Second)
+				time.Sleep(10 * time.Second)
 				resp = w.ok(seen(beat("g", "m1", resp.MemberEpoch), second))
 				third, ok := resolved(w, resp)
 				require.True(w, ok)
