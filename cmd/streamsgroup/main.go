@@ -17,6 +17,7 @@ const usage = `usage: streamsgroup <command> [flags]
 commands:
   broker        run a Kafka-compatible broker in this process, with the streams group coordinator
   conformance   check a broker, any broker, against the rules of the protocol
+  sim           run members and coordinators against each other under faults, from a seed
   help          show this text
 
 "streamsgroup <command> -h" lists the flags of a command.
@@ -45,6 +46,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = broker(ctx, args, stdout, stderr)
 	case "conformance":
 		err = checkConformance(ctx, args, stdout, stderr)
+	case "sim":
+		err = simulate(ctx, args, stdout, stderr)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, usage)
 	default:

@@ -49,19 +49,26 @@ func TestWrongUsage(t *testing.T) {
 		code int
 		says string
 	}{
-		"no command":        {nil, 2, "usage: streamsgroup"},
-		"unknown command":   {[]string{"borker"}, 2, `"borker"`},
-		"unknown flag":      {[]string{"broker", "-x"}, 2, "-x"},
-		"argument":          {[]string{"broker", "more"}, 2, `"more"`},
-		"address":           {[]string{"broker", "-addr", "nowhere"}, 2, `-addr "nowhere"`},
-		"port":              {[]string{"broker", "-addr", "127.0.0.1:0"}, 2, "-addr"},
-		"ports run out":     {[]string{"broker", "-addr", "127.0.0.1:65535", "-nodes", "2"}, 2, "65534"},
-		"nodes":             {[]string{"broker", "-nodes", "0"}, 2, "-nodes 0"},
-		"policy":            {[]string{"broker", "-policy", "mine"}, 2, `-policy "mine"`},
-		"topic":             {[]string{"broker", "-topic", "a=0"}, 2, "name=partitions"},
-		"config form":       {[]string{"broker", "-config", "a"}, 2, "key=value"},
-		"config value":      {[]string{"broker", "-config", "group.streams.session.timeout.ms=1"}, 1, "group.streams.min.session.timeout.ms"},
-		"address is in use": {[]string{"broker", "-addr", busy.Addr().String()}, 1, "in use"},
+		"no command":          {nil, 2, "usage: streamsgroup"},
+		"unknown command":     {[]string{"borker"}, 2, `"borker"`},
+		"unknown flag":        {[]string{"broker", "-x"}, 2, "-x"},
+		"argument":            {[]string{"broker", "more"}, 2, `"more"`},
+		"address":             {[]string{"broker", "-addr", "nowhere"}, 2, `-addr "nowhere"`},
+		"port":                {[]string{"broker", "-addr", "127.0.0.1:0"}, 2, "-addr"},
+		"ports run out":       {[]string{"broker", "-addr", "127.0.0.1:65535", "-nodes", "2"}, 2, "65534"},
+		"nodes":               {[]string{"broker", "-nodes", "0"}, 2, "-nodes 0"},
+		"policy":              {[]string{"broker", "-policy", "mine"}, 2, `-policy "mine"`},
+		"topic":               {[]string{"broker", "-topic", "a=0"}, 2, "name=partitions"},
+		"config form":         {[]string{"broker", "-config", "a"}, 2, "key=value"},
+		"config value":        {[]string{"broker", "-config", "group.streams.session.timeout.ms=1"}, 1, "group.streams.min.session.timeout.ms"},
+		"sim without a seed":  {[]string{"sim"}, 2, "-seed"},
+		"sim with two limits": {[]string{"sim", "-seed", "1", "-for", "1s"}, 2, "-seed"},
+		"sim argument":        {[]string{"sim", "more"}, 2, `"more"`},
+		"sim parallel":        {[]string{"sim", "-for", "1s", "-parallel", "0"}, 2, "-parallel 0"},
+		"sim time":            {[]string{"sim", "-for", "-1s"}, 2, "-for"},
+		"sim steps":           {[]string{"sim", "-steps", "-1"}, 2, "-steps"},
+		"sim mutant":          {[]string{"sim", "-mutant", "x"}, 2, `-mutant "x"`},
+		"address is in use":   {[]string{"broker", "-addr", busy.Addr().String()}, 1, "in use"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,6 +82,8 @@ func TestWrongUsage(t *testing.T) {
 	assert.Contains(t, stdout.String(), "broker")
 	assert.Zero(t, run(t.Context(), []string{"broker", "-h"}, io.Discard, &stdout))
 	assert.Contains(t, stdout.String(), "-policy")
+	assert.Zero(t, run(t.Context(), []string{"sim", "-h"}, io.Discard, &stdout))
+	assert.Contains(t, stdout.String(), "streamsgroup sim -for 5m -steps 10000000")
 }
 
 func TestBrokerFlags(t *testing.T) {

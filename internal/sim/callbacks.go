@@ -74,8 +74,24 @@ func (m *member) finish(cb membership.Callback, err error) {
 // run is what the application runs from now on.
 func (m *member) run(tasks []topology.TaskID) {
 	m.running = tasks
-	m.works = m.p.version.mask(tasks)
+	m.works = m.mask(tasks)
 	m.p.w.checkRunning(m)
+}
+
+// mask is what tasks of the member work on, with the topics that source patterns
+// stand for as far as the member knows.
+func (m *member) mask(tasks []topology.TaskID) uint64 {
+	v := m.p.version
+	mask := v.mask(tasks)
+	if len(v.matches) == 0 {
+		return mask
+	}
+	for _, t := range tasks {
+		for _, name := range m.core.Sources(t.Subtopology) {
+			mask |= 1 << (slices.Index(worked, name)*maxPartitions + int(t.Partition))
+		}
+	}
+	return mask
 }
 
 // mask is what tasks work on, a bit for each partition of a topic.
@@ -90,7 +106,7 @@ func (v *version) mask(tasks []topology.TaskID) (mask uint64) {
 
 // maxPartitions bounds the growth of topics, so that all partitions fit into a
 // mask.
-const maxPartitions = 16
+const maxPartitions = 12
 
 // checkHeartbeat checks what a member may say, whatever happened before.
 func (m *member) checkHeartbeat(req *kmsg.StreamsGroupHeartbeatRequest) {
@@ -103,6 +119,8 @@ func (m *member) checkHeartbeat(req *kmsg.StreamsGroupHeartbeatRequest) {
 		w.failf("join with tasks", "%s joins while it runs %v", m.name, m.running)
 	case req.MemberEpoch < 0 && len(m.running) > 0 && !m.exempt():
 		w.failf("leave with tasks", "%s leaves while it runs %v", m.name, m.running)
+	case req.MemberEpoch > 0 && req.ActiveTasks == nil:
+		w.checkAcknowledged(m)
 	case req.MemberEpoch > 0 && req.ActiveTasks != nil:
 		w.checkReport(m, [3][]topology.TaskID{fromWire(req.ActiveTasks), fromWire(req.StandbyTasks), fromWire(req.WarmupTasks)})
 	}
@@ -114,6 +132,21 @@ func (m *member) checkHeartbeat(req *kmsg.StreamsGroupHeartbeatRequest) {
 func (w *World) checkReport(m *member, got [3][]topology.TaskID) {
 	if missing := without(m.running, got[0]); len(missing) > 0 && !m.exempt() {
 		w.failf("report", "%s reports %v while its application works on %v as well", m.name, got[0], missing)
+	}
+}
+
+// checkAcknowledged checks that a member whose application has done all that it was
+// asked for does not keep that from the coordinator.
+func (w *World) checkAcknowledged(m *member) {
+	r := w.table.members[m.id]
+	if r == nil || m.exempt() || m.busy != 0 || len(m.callbacks) > 0 || m.core.State() != membership.StateStable {
+		return
+	}
+	for role, l := range r.pending {
+		if len(l) > 0 && len(common(l, m.confirmed[role])) == 0 {
+			w.failf("acknowledgement", "%s has given up %v and does not say so", m.name, l)
+			return
+		}
 	}
 }
 
@@ -129,7 +162,10 @@ func fromWire(in []kmsg.TaskIDs) (out []topology.TaskID) {
 // commit sends an offset commit, which takes its own way.
 func (m *member) commit(t topology.TaskID, epoch int32) {
 	w, n := m.p.w, m.coordinator
-	topics := m.p.version.topo.Sources(t.Subtopology)
+	topics := m.core.Sources(t.Subtopology)
+	if len(topics) == 0 {
+		return
+	}
 	topic := topics[m.rnd.below(len(topics))]
 	lives := w.table.lives
 	w.at(w.now+w.latency(&m.rnd), nil, func() {

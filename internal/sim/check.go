@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -62,15 +63,15 @@ func (w *World) checkCovered(m *member) {
 }
 
 func describeMask(mask uint64) string {
-	var b []byte
+	var names []string
 	for topic, name := range worked {
 		for p := range maxPartitions {
 			if mask>>(topic*maxPartitions+p)&1 != 0 {
-				b = fmt.Appendf(b, " %s-%d", name, p)
+				names = append(names, fmt.Sprintf("%s-%d", name, p))
 			}
 		}
 	}
-	return string(b[1:])
+	return strings.Join(names, " ")
 }
 
 // checkBatch takes over what is written at once and checks it against what came

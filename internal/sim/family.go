@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -61,12 +62,14 @@ type version struct {
 	topo *topology.Topology
 	wire *kmsg.StreamsGroupHeartbeatRequestTopology
 	// works is what the tasks of a subtopology work on: source and changelog
-	// topics, as numbers.
+	// topics, as numbers. What source patterns match is not among them.
 	works map[string][]int
+	// matches are the topics that source patterns match, if they exist.
+	matches map[string][]int
 }
 
-// works are the topics of all families. Their places stand for them.
-var worked = []string{"orders", "items", "audit", application + "-bills-changelog"}
+// worked are the topics of all families. Their places stand for them.
+var worked = []string{"orders", "items", "audit", application + "-bills-changelog", application + "-counts-changelog"}
 
 // externals are the topics that nobody creates but the operator.
 const externals = 3
@@ -81,6 +84,21 @@ var versions = func() (out [len(families)][maxEpochs]*version) {
 	return out
 }()
 
+// stateful is a family for searches: one subtopology, with state.
+const stateful = len(families)
+
+// scopeVersions are the versions of all families and of stateful.
+var scopeVersions = func() [len(families) + 1][maxEpochs]*version {
+	var out [len(families) + 1][maxEpochs]*version
+	copy(out[:], versions[:])
+	for epoch := range maxEpochs {
+		var b topology.Builder
+		withStore(&b)
+		out[stateful][epoch] = buildVersion(&b, epoch)
+	}
+	return out
+}()
+
 // maxEpochs bounds the number of upgrades in one world.
 const maxEpochs = 12
 
@@ -88,14 +106,23 @@ func newVersion(family, epoch int) *version {
 	f := families[family]
 	var b topology.Builder
 	f[min(epoch, len(f)-1)](&b)
+	return buildVersion(&b, epoch)
+}
+
+func buildVersion(b *topology.Builder, epoch int) *version {
 	topo, err := b.Epoch(int32(epoch)).Build(application)
 	if err != nil {
 		panic(err)
 	}
-	v := &version{topo: topo, wire: topo.Wire(), works: map[string][]int{}}
+	v := &version{topo: topo, wire: topo.Wire(), works: map[string][]int{}, matches: map[string][]int{}}
 	for _, s := range topo.Subtopologies() {
 		for _, topic := range slices.Concat(topo.Sources(s), topo.Changelogs(s)) {
 			v.works[s] = append(v.works[s], slices.Index(worked, topic))
+		}
+	}
+	for _, s := range v.wire.Subtopologies {
+		for _, pattern := range s.SourceTopicRegex {
+			v.matches[s.SubtopologyID] = append(v.matches[s.SubtopologyID], slices.Index(worked, strings.TrimSuffix(pattern, ".*")))
 		}
 	}
 	return v

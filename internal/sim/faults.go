@@ -14,14 +14,17 @@ func (w *World) inject(f *Fault) {
 		return
 	}
 	before := len(w.story)
-	w.tellf("FAULT %v", *f)
+	if w.telling {
+		w.tell("FAULT " + f.String())
+	}
 	if !w.do(f) {
-		if w.telling {
-			w.story = w.story[:before]
-		}
+		w.story = w.story[:before]
 		return
 	}
 	w.faultsDone++
+	if w.watcher != nil {
+		w.watcher.Note(w.now, "FAULT "+f.String())
+	}
 }
 
 // do is whether the fault could happen.
@@ -92,7 +95,7 @@ func (w *World) troubleNode(f *Fault) bool {
 			return false
 		}
 		w.tellf("the group moves from %s to %s", owner.name, n.name)
-		w.truncate(f.How%2 == 0)
+		owner.ahead = w.truncate(f.How%2 == 0)
 		w.owner = n.i
 		if n != owner {
 			owner.resign(f.For / 4)
@@ -165,7 +168,12 @@ func (w *World) operate(f *Fault) bool {
 	case GrowTopic:
 		name := worked[f.What%externals]
 		t, ok := w.topics[name]
-		if !ok || t.Partitions >= maxPartitions/2 {
+		switch {
+		case !ok && w.plan.Setup.Late>>(f.What%externals)&1 != 0:
+			w.tellf("%s is created", name)
+			w.setTopic(name, int32(w.plan.Setup.Partitions))
+			return true
+		case !ok || t.Partitions >= maxPartitions-4:
 			return false
 		}
 		w.tellf("%s grows to %d partitions", name, t.Partitions+1)

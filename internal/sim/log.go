@@ -45,16 +45,17 @@ func (w *World) flush(length, term int) {
 	}
 }
 
-// truncate loses what is not on disk, or finds that it is all there.
-func (w *World) truncate(lose bool) {
+// truncate loses what is not on disk, or finds that it is all there. It returns
+// whether something was lost.
+func (w *World) truncate(lose bool) (lost bool) {
 	w.term++
 	w.flushAt = 0
 	if !lose {
 		w.flushed = len(w.log)
-		return
+		return false
 	}
 	if w.flushed == len(w.log) {
-		return
+		return false
 	}
 	w.tellf("%d records are lost, nobody was told of them", len(w.log)-w.flushed)
 	w.log = w.log[:w.flushed]
@@ -69,6 +70,7 @@ func (w *World) truncate(lose bool) {
 			m.expired = false // nobody was told
 		}
 	}
+	return true
 }
 
 // compact leaves out what a log need not keep: values that are overwritten, and

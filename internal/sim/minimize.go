@@ -69,6 +69,7 @@ func simpler(p *Plan, fails func(*Plan) bool) *Plan {
 		func(s *Setup) { s.Nodes = 1 },
 		func(s *Setup) { s.Nodes = max(s.Nodes-1, 1) },
 		func(s *Setup) { s.Family = 0 },
+		func(s *Setup) { s.Late = 0 },
 		func(s *Setup) { s.Static = false },
 		func(s *Setup) { s.PollGuard = false },
 		func(s *Setup) { s.Standbys = 0 },

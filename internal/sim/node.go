@@ -29,7 +29,11 @@ type node struct {
 	fx         coordinator.Effects
 	ticks      uint64
 	// waiting are answers that are held back until the log is on disk.
-	waiting     []held
+	waiting []held
+	// ahead is a former coordinator that remembers what was lost. Kafka's answers
+	// nothing that rests on records which were never on the disk of a majority: its
+	// answers wait until it knows that it has lost the group.
+	ahead       bool
 	failAppends int
 	loadedAt    time.Duration // by its clock
 	// Scratch for decisions that are only tried.
@@ -114,7 +118,7 @@ func (n *node) appendError() error {
 // reply answers once everything that the answer may rest on is on disk.
 func (n *node) reply(msg *message, resp *kmsg.StreamsGroupHeartbeatResponse) {
 	msg.lists = resp.ActiveTasks != nil
-	if w := n.w; !n.owns() || w.flushed == len(w.log) || w.mutant.AnswerEarly {
+	if w := n.w; !n.ahead && (!n.owns() || w.flushed == len(w.log)) || w.mutant.AnswerEarly {
 		w.answer(msg, resp)
 		return
 	}
@@ -208,7 +212,7 @@ func (n *node) commit(m *member, topic string, partition, epoch int32) int16 {
 func (n *node) load(after time.Duration) {
 	n.loads++
 	load, life := n.loads, n.life
-	n.core, n.waiting = nil, nil
+	n.core, n.waiting, n.ahead = nil, nil, false
 	w := n.w
 	w.at(w.now+after, nil, func() {
 		if load != n.loads || life != n.life || !n.owns() {
@@ -255,6 +259,18 @@ func (w *World) replayed() *coordinator.Coordinator {
 // resign has a node find out, some time later, that the group has moved.
 func (n *node) resign(after time.Duration) {
 	loads := n.loads
+	n.refuseWaiting()
+	n.w.at(n.w.now+after, nil, func() {
+		if loads == n.loads && !n.owns() {
+			n.core, n.ahead = nil, false
+			n.refuseWaiting()
+		}
+	})
+}
+
+// refuseWaiting answers that another node coordinates what would have been
+// answered once it was on disk.
+func (n *node) refuseWaiting() {
 	for _, h := range n.waiting {
 		h.msg.m.missed = h.msg.m.missed || h.msg.lists
 		h.resp = kmsg.NewPtrStreamsGroupHeartbeatResponse()
@@ -262,16 +278,11 @@ func (n *node) resign(after time.Duration) {
 		n.w.answer(h.msg, h.resp)
 	}
 	n.waiting = nil
-	n.w.at(n.w.now+after, nil, func() {
-		if loads == n.loads && !n.owns() {
-			n.core = nil
-		}
-	})
 }
 
 // crash ends the node at once.
 func (n *node) crash() {
-	n.up, n.core, n.waiting = false, nil, nil
+	n.up, n.core, n.waiting, n.ahead = false, nil, nil, false
 	n.life++
 	n.loads++
 	for _, m := range n.w.live {

@@ -25,6 +25,8 @@ type Setup struct {
 	Partitions                int
 	// Family is the line of topologies that the application goes through.
 	Family int
+	// Late are topics that do not exist at first, a bit for each.
+	Late int
 	// Static has members with instance ids.
 	Static bool
 	// PollGuard has members leave that do not poll for MaxPoll.
@@ -120,7 +122,7 @@ func NewPlan(seed uint64) *Plan {
 	s := Setup{
 		Policy: pick(&r, coordinator.KIP1071, coordinator.KIP1071, coordinator.Kafka),
 		Nodes:  1 + r.below(3), Processes: 1 + r.below(4), Threads: 1 + r.below(2), Partitions: 1 + r.below(4),
-		Family: r.below(len(families)), Static: r.one(4), PollGuard: r.one(2),
+		Family: r.below(2 * len(families)), Static: r.one(4), PollGuard: r.one(2),
 		Standbys: pick(&r, 0, 0, 1, 2), Warmups: pick(&r, 0, 2),
 		Session: pick[time.Duration](&r, 5, 8, 12) * time.Second, Heartbeat: pick[time.Duration](&r, 300, 1000, 2000) * time.Millisecond,
 		MaxPoll:      pick[time.Duration](&r, 4, 10, 30) * time.Second,
@@ -131,12 +133,18 @@ func NewPlan(seed uint64) *Plan {
 		Faulty: time.Duration(20+r.below(70)) * time.Second,
 	}
 	s.Available = s.Policy == coordinator.KIP1071 && r.one(2)
+	s.Family = min(s.Family, drawn) // half of the worlds have topologies that are drawn
+	s.Idle = r.one(2)
+	if r.one(4) {
+		s.Late = r.below(1 << externals)
+	}
 	p := &Plan{Seed: seed, Setup: s}
+	deploys := s.Policy == coordinator.KIP1071 && r.one(3)
 	// A swarm: most plans lack most kinds of faults, so that the others meet more
 	// often.
 	var kinds []Action
 	for a := range numActions {
-		if r.one(3) {
+		if r.one(3) || deploys && (a == Upgrade || a == GrowTopic) {
 			kinds = append(kinds, a)
 		}
 	}
@@ -147,6 +155,9 @@ func NewPlan(seed uint64) *Plan {
 		f := Fault{
 			At: r.between(0, s.Faulty), Do: kinds[r.below(len(kinds))], What: r.below(1 << 16), How: r.below(1 << 16),
 			For: r.between(0, pick[time.Duration](&r, 1, 5, 20)*time.Second),
+		}
+		if deploys && r.one(3) {
+			f.Do = pick(&r, Upgrade, Upgrade, GrowTopic)
 		}
 		p.Faults = append(p.Faults, f)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/streamsgroup/streamsgroup/coordinator"
 	"github.com/streamsgroup/streamsgroup/membership"
 	"github.com/streamsgroup/streamsgroup/topology"
 )
@@ -57,7 +58,7 @@ func (w *World) start(s *slot) {
 	}
 	s.lives++
 	setup := &w.plan.Setup
-	p := &process{w: w, slot: s, id: fmt.Sprintf("process-%d-%d", s.i, s.state), version: versions[setup.Family][s.version], progress: s.progress}
+	p := &process{w: w, slot: s, id: fmt.Sprintf("process-%d-%d", s.i, s.state), version: w.versionOf(int32(s.version)), progress: s.progress}
 	p.rnd = newStream(w.plan.Seed, 2, uint64(s.i), uint64(s.lives))
 	p.clock = clock{zero: p.rnd.between(0, time.Hour)}
 	if d := setup.DriftPPM; d > 0 {
@@ -77,6 +78,11 @@ func (p *process) crash(restart time.Duration, keepState bool) {
 	}
 	w := p.w
 	w.tellf("process %d crashes", p.slot.i)
+	for _, m := range p.members {
+		if w.watcher != nil && !m.gone {
+			w.watcher.Halted(w.now, m.place(), "its process crashes")
+		}
+	}
 	p.die()
 	if !keepState {
 		p.slot.state++
@@ -198,10 +204,16 @@ func (p *process) spawn(thread int) {
 	p.members = append(p.members, m)
 	w.members[m.id] = m
 	w.live = append(w.live, m)
+	if w.watcher != nil {
+		w.watcher.Started(w.now, m.id, m.place())
+	}
 	m.core.Join(p.read())
 	m.pump()
 	m.poll()
 }
+
+// place is where the member runs.
+func (m *member) place() string { return fmt.Sprintf("process %d/%d", m.p.slot.i, m.slot) }
 
 // over forgets a member that has ended with all that it ran.
 func (m *member) over() {
@@ -287,7 +299,10 @@ func (m *member) take(fx *membership.Effects, now time.Duration) {
 		case membership.CoordinatorLost:
 			m.coordinator = nil
 		}
-		w.tellMember(m.id, e)
+		w.tellMember(m, e)
+	}
+	if fx.Sources != nil && len(m.running) > 0 {
+		m.run(m.running)
 	}
 	if fx.FindCoordinator {
 		m.lookUp()
@@ -305,6 +320,9 @@ func (m *member) take(fx *membership.Effects, now time.Duration) {
 		w.tellf("%s reports: %v", m.name, err)
 		if e, ok := errors.AsType[*membership.Error](err); ok && e.Fatal {
 			m.failed = true
+		}
+		if r := w.table.members[m.id]; r != nil && r.meta != nil && r.epoch != -2 && errors.Is(err, kerr.UnreleasedInstanceID) && w.plan.Setup.Policy == coordinator.KIP1071 {
+			w.failf("own instance", "%s cannot join because of itself: %v", m.name, err)
 		}
 		if strings.Contains(err.Error(), "internal error") {
 			w.failf("internal error", "%s reports: %v", m.name, err)

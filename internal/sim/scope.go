@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/streamsgroup/streamsgroup/coordinator"
@@ -16,6 +17,9 @@ type Scope struct {
 	// Members is at most 3, Tasks of each subtopology at most 16.
 	Members, Tasks int
 	Standbys       int
+	// Warmups is how many there may be at once; more than 0 has tasks with state move
+	// by way of them. When a copy has caught up is left open.
+	Warmups int
 	// Family is the line of topologies; Upgrades members start again with the next.
 	Family, Upgrades int
 	// Lives is how often members start, all together; at least Members.
@@ -26,8 +30,9 @@ type Scope struct {
 	// Copies are requests that arrive twice, the second time at any later moment.
 	// Members may then work on the same.
 	Copies int
-	// ReportConfirmed is the mutant of that name.
-	ReportConfirmed bool
+	// ReportConfirmed is the mutant of that name, SilentOffsets the one that does not
+	// repeat offsets.
+	ReportConfirmed, SilentOffsets bool
 }
 
 // Model is the scope as something to search.
@@ -52,10 +57,14 @@ func (s *Scope) image() *topics.Image {
 }
 
 func (s *Scope) core() *coordinator.Coordinator {
-	c, err := coordinator.New(coordinator.Config{Broker: map[string]string{
+	broker := map[string]string{
 		"group.streams.initial.rebalance.delay.ms": "0", "group.streams.assignment.interval.ms": "0",
-		"group.streams.num.standby.replicas": strconv.Itoa(s.Standbys), "group.streams.num.warmup.replicas": "0",
-	}})
+		"group.streams.num.standby.replicas": strconv.Itoa(s.Standbys), "group.streams.num.warmup.replicas": strconv.Itoa(s.Warmups),
+	}
+	if s.Warmups > 0 {
+		broker["group.streams.assignors"] = "highly_available,sticky"
+	}
+	c, err := coordinator.New(coordinator.Config{Broker: broker, LogEnds: ends{}})
 	if err != nil {
 		panic(err)
 	}
@@ -131,6 +140,7 @@ const (
 	stepCopied
 	stepMove
 	stepExpire
+	stepCatchUp
 )
 
 // Initial is a world in which nobody has started.
@@ -139,6 +149,22 @@ func (m *smallModel) Initial() small {
 	return small{budget: budget{
 		int8(max(o.Lives, o.Members)), int8(o.Breaks), int8(o.Crashes), int8(o.Leaves), int8(o.Expiries), int8(o.Moves), int8(o.Copies), int8(o.Upgrades),
 	}}
+}
+
+// Hash mixes all fields.
+func (m *smallModel) Hash(s small) uint64 {
+	h := uint64(uint32(s.group))<<32 | uint64(uint8(s.version))
+	mix := func(a uint64) {
+		h = (h ^ a) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	mix(uint64(uint32(s.members[0]))<<32 | uint64(uint32(s.members[1])))
+	mix(uint64(uint32(s.members[2]))<<32 | uint64(uint32(s.copies[0])))
+	b := &s.budget
+	mix(uint64(uint32(s.copies[1]))<<32 | uint64(uint8(b.lives))<<24 | uint64(uint8(b.breaks))<<16 | uint64(uint8(b.crashes))<<8 | uint64(uint8(b.leaves)))
+	mix(uint64(uint8(b.expiries))<<24 | uint64(uint8(b.moves))<<16 | uint64(uint8(b.copies))<<8 | uint64(uint8(b.upgrades)))
+	mix(h >> 32)
+	return h
 }
 
 // Next yields all that may happen.
@@ -203,10 +229,19 @@ func (m *smallModel) live(s small, i int, x *smallMember, yield func(Step, small
 		yield(Step{What: what, Who: who, Fault: fault, With: with}, n)
 	}
 	if x.request == 0 && !x.core.LeaveDone() {
-		to(false, stepDue, 0)
+		n := s
+		n.members[i] = m.step(s.members[i], stepDue, 0)
+		yield(Step{What: stepDue, Who: who, Idle: m.idle(s.group, s.members[i], n.members[i])}, n)
 	}
 	if x.busy != 0 {
 		to(false, stepReturn, 0)
+	}
+	if m.scope.Warmups > 0 {
+		for _, t := range x.copies() {
+			if !slices.Contains(x.caughtUp, t) {
+				to(false, stepCatchUp, t.Partition)
+			}
+		}
 	}
 	if x.request != 0 && x.answer == 0 {
 		r := m.hear(s.group, x.request)
@@ -240,6 +275,16 @@ func (m *smallModel) live(s small, i int, x *smallMember, yield func(Step, small
 		s.budget.leaves--
 		to(true, stepLeave, 0)
 	}
+}
+
+// idle is whether the heartbeat that a member sends, and its answer, change nothing.
+func (m *smallModel) idle(group, from, due int32) bool {
+	x := m.members.all[due]
+	if x.request == 0 || x.busy != 0 {
+		return false
+	}
+	r := m.hear(group, x.request)
+	return r.group == group && m.step(m.step(due, stepHeard, r.answer), stepAnswered, 0) == from
 }
 
 func freeSlot(copies [smallCopies]int32) int {
@@ -283,6 +328,8 @@ func (m *smallModel) Describe(from small, step Step) string {
 		return fmt.Sprintf("%s starts with version %d", who, step.With)
 	case stepDue:
 		return who + " sends a heartbeat"
+	case stepCatchUp:
+		return fmt.Sprintf("the copy of task %d of %s has caught up", step.With, who)
 	case stepReturn:
 		return fmt.Sprintf("%s: %v %v returns", who, x.callbacks[0].Kind, x.callbacks[0].Active)
 	case stepHeard:

@@ -27,6 +27,24 @@ var scopes = []struct {
 	{"two members, standbys", false, Scope{Members: 2, Tasks: 2, Standbys: 1, Family: 1}},
 	{"two members, a lost message and a move", false, Scope{Members: 2, Tasks: 2, Breaks: 1, Moves: 1}},
 
+	{"two members, a warm-up", false, Scope{Members: 2, Tasks: 2, Warmups: 1, Family: stateful}},
+	{"two members, a standby, a warm-up", false, Scope{Members: 2, Tasks: 2, Standbys: 1, Warmups: 1, Family: stateful}},
+	{"two members, a warm-up and a move", true, Scope{Members: 2, Tasks: 2, Warmups: 1, Family: stateful, Moves: 1}},
+	{"three members, a standby and a warm-up", true, Scope{Members: 3, Tasks: 2, Standbys: 1, Warmups: 1, Family: stateful}},
+
+	{"two members, a leave and a move", false, Scope{Members: 2, Tasks: 2, Leaves: 1, Moves: 1}},
+	{"two members, a leave and a lost message", false, Scope{Members: 2, Tasks: 2, Leaves: 1, Breaks: 1}},
+	{"two members, a copied message and a move", false, Scope{Members: 2, Tasks: 2, Copies: 1, Moves: 1}},
+	{"two members, a copied message and a leave", false, Scope{Members: 2, Tasks: 2, Copies: 1, Leaves: 1}},
+	{"two members, a crash and a move", true, Scope{Members: 2, Tasks: 2, Crashes: 1, Lives: 3, Moves: 1}},
+	{"two members, a crash and a lost message", true, Scope{Members: 2, Tasks: 2, Crashes: 1, Lives: 3, Breaks: 1}},
+	{"two members, a crash and a leave", true, Scope{Members: 2, Tasks: 2, Crashes: 1, Leaves: 1, Lives: 3}},
+	{"two members, a leave, a lost message and a move", true, Scope{Members: 2, Tasks: 2, Leaves: 1, Breaks: 1, Moves: 1}},
+	{"two members, a crash, a lost message and a move", true, Scope{Members: 2, Tasks: 2, Crashes: 1, Lives: 3, Breaks: 1, Moves: 1}},
+	{"two members, a crash, a leave and a move", true, Scope{Members: 2, Tasks: 2, Crashes: 1, Leaves: 1, Lives: 3, Moves: 1}},
+	{"two members, a copied message, a leave and a move", true, Scope{Members: 2, Tasks: 2, Copies: 1, Leaves: 1, Moves: 1}},
+	{"two members, a copied message, a crash and a move", true, Scope{Members: 2, Tasks: 2, Copies: 1, Crashes: 1, Lives: 3, Moves: 1}},
+	{"three members, one of them newer", true, Scope{Members: 3, Tasks: 2, Upgrades: 1}},
 	{"two members, two lost messages and a move", true, Scope{Members: 2, Tasks: 2, Breaks: 2, Moves: 1}},
 	{"two members, crash, leave, lost message, move", true, Scope{Members: 2, Tasks: 2, Lives: 4, Crashes: 1, Leaves: 1, Breaks: 1, Moves: 1}},
 	{"two members, two copied messages, a leave", true, Scope{Members: 2, Tasks: 2, Copies: 2, Leaves: 1, Lives: 3}},
@@ -53,6 +71,15 @@ func TestScopes(t *testing.T) {
 			require.True(t, f.Complete || c.large)
 		})
 	}
+}
+
+// TestSearchFindsSilence has the search find that a warm-up never ends if a member
+// says only once how far it is.
+func TestSearchFindsSilence(t *testing.T) {
+	t.Parallel()
+	f := Search(Scope{Members: 2, Tasks: 2, Warmups: 1, Family: stateful, Moves: 1, SilentOffsets: true}.Model(), 100_000)
+	require.ErrorContains(t, f.Err, "never ends")
+	require.Contains(t, f.Trace, "the group moves")
 }
 
 // TestSearchFinds has the search find the hole that Kafka's client has, with a

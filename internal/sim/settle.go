@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/streamsgroup/streamsgroup/coordinator"
@@ -133,11 +135,14 @@ func (w *World) settled() (ok bool, why string) {
 		return false, "the group is " + s.String()
 	}
 	want := uint64(0)
-	v := versions[w.plan.Setup.Family][w.version]
-	for sub, works := range v.works {
+	v := w.versionOf(int32(w.version))
+	for _, sub := range v.topo.Subtopologies() {
+		works := slices.Concat(v.works[sub], v.matches[sub])
 		partitions := int32(0)
-		for _, topic := range v.topo.Sources(sub) {
-			partitions = max(partitions, w.topics[topic].Partitions)
+		for _, topic := range works {
+			if topic < externals {
+				partitions = max(partitions, w.topics[worked[topic]].Partitions)
+			}
 		}
 		for _, topic := range works {
 			for p := range partitions {
@@ -184,7 +189,7 @@ func (w *World) settled() (ok bool, why string) {
 		return false, "there are members that nobody is"
 	}
 	if got != want && !forgotten {
-		return false, "nobody works on " + describeMask(want&^got) + ", or somebody on more"
+		return false, fmt.Sprintf("somebody should work on [%s], and nobody on [%s]", describeMask(want&^got), describeMask(got&^want))
 	}
 	return true, ""
 }

@@ -41,7 +41,11 @@ type smallMember struct {
 	request, answer, last int32
 	expired               bool
 	works                 uint64
-	err                   error
+	// caughtUp are the tasks whose state is here, as far as it has to be.
+	caughtUp []topology.TaskID
+	// said are the offsets that a mutant does not repeat.
+	said [2]string
+	err  error
 }
 
 type request struct {
@@ -110,12 +114,22 @@ func (m *smallModel) step(from int32, what uint8, with int32) int32 {
 func (m *smallModel) carryOut(x *smallMember, what uint8, with int32) {
 	switch what {
 	case stepStart:
-		x.start(int(with>>8), versions[m.scope.Family][with&0xff])
+		x.start(int(with>>8), scopeVersions[m.scope.Family][with&0xff])
 	case stepDue:
 		x.now += time.Hour
 		x.core.ForceHeartbeat()
 	case stepReturn:
 		x.finish()
+		if m.scope.Warmups > 0 {
+			x.tellOffsets()
+		}
+	case stepCatchUp:
+		for _, t := range x.copies() {
+			if t.Partition == with {
+				x.caughtUp = with1(x.caughtUp, t)
+			}
+		}
+		x.tellOffsets()
 	case stepHeard:
 		x.answer = with
 		if m.requests.all[x.request].MemberEpoch == 0 && m.answers.all[with].ErrorCode == 0 {
@@ -177,6 +191,9 @@ func (m *smallModel) pump(x *smallMember) {
 			if m.scope.ReportConfirmed {
 				x.reportConfirmed(h)
 			}
+			if m.scope.SilentOffsets {
+				x.silence(h)
+			}
 			x.say(h)
 			x.request, x.number, x.answer = m.requests.add(string(h.AppendTo(nil)), &request{h}), fx.HeartbeatID, 0
 		}
@@ -234,6 +251,53 @@ func (x *smallMember) finish() {
 	x.core.CallbackDone(x.now, cb.ID, nil)
 }
 
+// copies are the tasks that the application replays.
+func (x *smallMember) copies() []topology.TaskID {
+	return slices.Concat(x.confirmed[1], x.confirmed[2])
+}
+
+// tellOffsets has the member report how far its state is. What it runs it has
+// restored at once.
+func (x *smallMember) tellOffsets() {
+	for _, t := range x.confirmed[0] {
+		x.caughtUp = with1(x.caughtUp, t)
+	}
+	offsets, ends := map[topology.TaskID]int64{}, map[topology.TaskID]int64{}
+	for _, t := range x.copies() {
+		offsets[t], ends[t] = 0, changelogEnd
+	}
+	for _, t := range x.caughtUp {
+		if offsets[t] = changelogEnd; slices.Contains(x.running, t) {
+			delete(offsets, t)
+		}
+	}
+	x.core.SetTaskOffsets(offsets, ends)
+}
+
+// silence leaves out what the member has said before in this life.
+func (x *smallMember) silence(h *kmsg.StreamsGroupHeartbeatRequest) {
+	for i, list := range []*[]kmsg.TaskOffset{&h.TaskOffsets, &h.TaskEndOffsets} {
+		if *list == nil {
+			continue
+		}
+		text := fmt.Sprint(*list)
+		if h.MemberEpoch > 0 && text == x.said[i] {
+			*list = nil
+		}
+		x.said[i] = text
+	}
+}
+
+// with1 is a sorted set with one more in it.
+func with1(set []topology.TaskID, t topology.TaskID) []topology.TaskID {
+	if slices.Contains(set, t) {
+		return set
+	}
+	set = append(slices.Clone(set), t)
+	slices.SortFunc(set, topology.TaskID.Compare)
+	return set
+}
+
 // append appends what tells members apart.
 func (x *smallMember) append(dst []byte) []byte {
 	dst = append(dst, byte(x.place+1), byte(x.life))
@@ -243,6 +307,8 @@ func (x *smallMember) append(dst []byte) []byte {
 	}
 	dst = appendTasks(dst, x.running)
 	dst = appendTasks(dst, x.confirmed[:]...)
+	dst = appendTasks(dst, x.caughtUp)
+	dst = append(append(dst, x.said[0]...), x.said[1]...)
 	dst = append(dst, byte(len(x.callbacks)))
 	for _, cb := range x.callbacks {
 		dst = appendTasks(append(dst, byte(cb.Kind)), cb.Active, cb.Standby)
@@ -294,6 +360,9 @@ func (m *smallModel) hear(group, req int32) reply {
 func (m *smallModel) group(core *coordinator.Coordinator, from *groupState, mono time.Duration) int32 {
 	durable := core.AppendState(nil, application, false)
 	key := string(append(durable, byte(from.loads)))
+	if m.scope.Warmups > 0 {
+		key += string(core.AppendState(nil, application, true)) // plans and offsets
+	}
 	if n, ok := m.groups.byKey[key]; ok {
 		return n
 	}
@@ -310,20 +379,32 @@ func (m *smallModel) group(core *coordinator.Coordinator, from *groupState, mono
 // inspect checks the members of a group against each other.
 func (m *smallModel) inspect(g *groupState) {
 	var owned uint64
+	warmups := 0
 	for _, id := range slices.Sorted(maps.Keys(g.table.members)) {
 		r := g.table.members[id]
 		if r.meta == nil {
 			continue
 		}
-		v := versions[m.scope.Family][r.meta.TopologyEpoch]
+		v := scopeVersions[m.scope.Family][r.meta.TopologyEpoch]
 		mask := v.mask(r.held[0]) | v.mask(r.pending[0])
 		if mask&owned != 0 {
 			g.err = fmt.Errorf("two owners: the table gives %s to two members, one of them %s", describeMask(mask&owned), id)
 		}
 		owned |= mask
+		warmups += len(r.held[2])
+		for role := range r.held {
+			for other := range role {
+				if twice := common(r.held[role], r.held[other]); len(twice) > 0 {
+					g.err = fmt.Errorf("roles: %s has %v in two roles", id, twice)
+				}
+			}
+		}
 		if r.epoch > g.table.epoch {
 			g.err = fmt.Errorf("member epoch: %s is at %d, the group at %d", id, r.epoch, g.table.epoch)
 		}
+	}
+	if warmups > m.scope.Warmups {
+		g.err = fmt.Errorf("warm-up budget: there are %d warm-ups", warmups)
 	}
 }
 
@@ -393,68 +474,4 @@ func (m *smallModel) strikes(group int32) []strike {
 	}
 	m.timers[group] = all
 	return all
-}
-
-// Check is the invariant of all states.
-func (m *smallModel) Check(s small) error {
-	g := m.groups.all[s.group]
-	if g.err != nil {
-		return g.err
-	}
-	var works uint64
-	for _, k := range s.members {
-		x := m.members.all[k]
-		if x == nil || x.core == nil {
-			continue
-		}
-		if x.err != nil {
-			return fmt.Errorf("%s: %w", x.id, x.err)
-		}
-		if x.expired || x.works == 0 || m.scope.Copies > 0 {
-			continue
-		}
-		if x.works&works != 0 {
-			return fmt.Errorf("two workers: %s and another both work on %s", x.id, describeMask(x.works&works))
-		}
-		works |= x.works
-		for _, task := range x.running {
-			if !g.table.members[x.id].has(task) {
-				return fmt.Errorf("coverage: %s runs %v, and the coordinator does not know", x.id, task)
-			}
-		}
-	}
-	return nil
-}
-
-// Rest is the invariant of states in which nothing more happens by itself: every
-// task runs once.
-func (m *smallModel) Rest(s small) error {
-	if m.scope.Copies > 0 {
-		return nil
-	}
-	var works, want uint64
-	v := versions[m.scope.Family][s.version]
-	up := false
-	for _, k := range s.members {
-		x := m.members.all[k]
-		if x == nil || x.core == nil {
-			continue
-		}
-		if x.core.State() != membership.StateStable {
-			return fmt.Errorf("liveness: %s rests in state %v", x.id, x.core.State())
-		}
-		works |= x.works
-		up = up || x.version == v
-	}
-	for _, topics := range v.works {
-		for _, topic := range topics {
-			for p := range m.scope.Tasks {
-				want |= 1 << (topic*maxPartitions + p)
-			}
-		}
-	}
-	if up && want&^works != 0 {
-		return fmt.Errorf("liveness: nobody works on %s", describeMask(want&^works))
-	}
-	return nil
 }

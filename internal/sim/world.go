@@ -29,6 +29,8 @@ type World struct {
 	live    []*member
 	spawned int
 	version int // the newest of the application
+	line    [maxEpochs]*version
+	designs [maxEpochs]design // of the versions, if they are drawn
 
 	nodes []*node
 	owner int
@@ -58,6 +60,7 @@ type World struct {
 	settledAfter             time.Duration
 
 	telling bool
+	watcher Watcher
 	story   []string
 	teller  story.Teller
 }
@@ -79,10 +82,24 @@ type Result struct {
 // run was told (Options.Tell).
 func (r *Result) Transcript() []string { return r.story }
 
+// Watcher sees a run from outside. The times are the world's.
+type Watcher interface {
+	Coordinator(at time.Duration, e coordinator.Event)
+	// Started says that a member runs at a place: members come and go, places stay.
+	Started(at time.Duration, id, place string)
+	// Halted says that the member at a place is dead, without a word.
+	Halted(at time.Duration, place, why string)
+	Member(at time.Duration, place string, e membership.Event)
+	// Note is what neither of them knows: faults, operators, the network.
+	Note(at time.Duration, text string)
+}
+
 // Options say how to run a plan.
 type Options struct {
 	// Tell keeps a transcript.
 	Tell bool
+	// Watcher is told what happens, in order. Nil is nobody.
+	Watcher Watcher
 	// Mutant is a wrong variant to be found. The zero value is right.
 	Mutant Mutant
 	// ReplayEvery is how many decisions pass between comparisons with a coordinator
@@ -105,7 +122,7 @@ func Run(p *Plan, o Options) *Result {
 func newWorld(p *Plan, o Options) *World {
 	s := &p.Setup
 	w := &World{
-		plan: p, mutant: o.Mutant, telling: o.Tell, rnd: newStream(p.Seed, 3), members: map[string]*member{},
+		plan: p, mutant: o.Mutant, telling: o.Tell || o.Watcher != nil, watcher: o.Watcher, rnd: newStream(p.Seed, 3), members: map[string]*member{},
 		table: newTable(), topics: map[string]topics.Topic{}, every: max(o.ReplayEvery, 1),
 	}
 	if o.ReplayEvery == 0 {
@@ -131,11 +148,21 @@ func newWorld(p *Plan, o Options) *World {
 		"group.streams.task.offset.interval.ms":     "1000",
 	}
 	w.configs = map[string]string{}
+	if s.Family == drawn {
+		w.designs = drawLine(p.Seed, s.Policy == coordinator.KIP1071)
+	} else {
+		w.line = versions[s.Family]
+	}
 	if s.Available {
 		w.broker["group.streams.assignors"] = "highly_available,sticky"
 	}
-	for _, name := range worked[:externals] {
-		w.setTopic(name, int32(s.Partitions))
+	for i, name := range worked[:externals] {
+		if s.Late>>i&1 == 0 {
+			w.setTopic(name, int32(s.Partitions))
+		}
+	}
+	if w.image == nil {
+		w.image = topics.NewCompleteImage(1, w.topics)
 	}
 	for i := range s.Nodes {
 		n := &node{w: w, i: i, name: fmt.Sprintf("node %d", i), up: true, rnd: newStream(p.Seed, 4, uint64(i))}
@@ -245,7 +272,11 @@ func (w *World) createTopic(name string, partitions int32) {
 
 // versionOf is the application's version with a topology epoch.
 func (w *World) versionOf(epoch int32) *version {
-	return versions[w.plan.Setup.Family][min(max(epoch, 0), maxEpochs-1)]
+	epoch = min(max(epoch, 0), maxEpochs-1)
+	if w.line[epoch] == nil {
+		w.line[epoch] = w.designs[epoch].build(int(epoch))
+	}
+	return w.line[epoch]
 }
 
 func (w *World) configure(name, value string) {
@@ -270,22 +301,37 @@ func (w *World) processes() (out []*process) {
 }
 
 func (w *World) tellf(format string, args ...any) {
-	if w.telling {
-		w.story = append(w.story, stamp(w.now)+"  "+fmt.Sprintf(format, args...))
-	}
-}
-
-func (w *World) tellCoordinator(e coordinator.Event) {
-	if w.telling {
-		w.story = append(w.story, stamp(w.now)+"  "+w.nodes[w.owner].name+": "+w.teller.Coordinator(e))
-	}
-}
-
-func (w *World) tellMember(id string, e membership.Event) {
 	if !w.telling {
 		return
 	}
-	if s := w.teller.Member(id, e); s != "" {
-		w.story = append(w.story, stamp(w.now)+"  "+s)
+	text := fmt.Sprintf(format, args...)
+	w.tell(text)
+	if w.watcher != nil {
+		w.watcher.Note(w.now, text)
+	}
+}
+
+// tell adds a line to the transcript.
+func (w *World) tell(text string) { w.story = append(w.story, stamp(w.now)+"  "+text) }
+
+func (w *World) tellCoordinator(e coordinator.Event) {
+	if !w.telling {
+		return
+	}
+	w.tell(w.nodes[w.owner].name + ": " + w.teller.Coordinator(e))
+	if w.watcher != nil {
+		w.watcher.Coordinator(w.now, e)
+	}
+}
+
+func (w *World) tellMember(m *member, e membership.Event) {
+	if !w.telling {
+		return
+	}
+	if s := w.teller.Member(m.id, e); s != "" {
+		w.tell(s)
+	}
+	if w.watcher != nil {
+		w.watcher.Member(w.now, m.place(), e)
 	}
 }
