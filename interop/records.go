@@ -79,7 +79,7 @@ func Java(t TB, release, class string) *exec.Cmd {
 		t.Fatalf("cannot find the jars of Kafka %s: %v", release, err)
 	}
 	path, classes := strings.TrimSpace(string(out)), t.TempDir()
-	compile := exec.Command("javac", "-cp", path, "-d", classes, filepath.Join(folder, "java", class+".java"))
+	compile := exec.Command("javac", "-proc:none", "-cp", path, "-sourcepath", filepath.Join(folder, "java"), "-d", classes, filepath.Join(folder, "java", class+".java"))
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("javac %s: %v\n%s", class, err, out)
 	}

@@ -24,14 +24,17 @@ import (
 // Streams and in the other combinations of policy, guarantee and nodes.
 func longMatrix() bool { return os.Getenv("STREAMSGROUP_JAVA_MATRIX") == "long" }
 
-// skipUnlessAsked keeps Kafka's own clients out of a normal run: that they pass
-// ten times in a row has not been shown yet.
+// skipUnlessAsked keeps Kafka's own clients out of a run that nobody wants to take
+// minutes. The whole check asks for them, in a step of its own.
 func skipUnlessAsked(t *testing.T) {
 	t.Helper()
 	if os.Getenv("STREAMSGROUP_JAVA_MATRIX") == "" {
 		t.Skip("Kafka's own clients and tools take minutes: ask for them with STREAMSGROUP_JAVA_MATRIX=short or long")
 	}
 }
+
+// oldRelease is the last one before streams groups.
+const oldRelease = "4.0.0"
 
 // setting is one combination that a scenario runs in.
 type setting struct {
@@ -78,6 +81,14 @@ func settings() []setting {
 // matrix runs a scenario in all settings.
 func matrix(t *testing.T, all []setting, scenario func(*testing.T, *world)) {
 	t.Helper()
+	matrixOn(t, all, func(t *testing.T, s setting) *world {
+		return newWorld(t, s.nodes, kfakeext.Policy(s.policy)).connect()
+	}, scenario)
+}
+
+// matrixOn runs a scenario in all settings, each on a broker of its own.
+func matrixOn(t *testing.T, all []setting, newBroker func(*testing.T, setting) *world, scenario func(*testing.T, *world)) {
+	t.Helper()
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: Kafka Streams takes seconds to start")
@@ -85,7 +96,7 @@ func matrix(t *testing.T, all []setting, scenario func(*testing.T, *world)) {
 	for _, s := range all {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, s.nodes, kfakeext.Policy(s.policy)).connect()
+			w := newBroker(t, s)
 			w.release, w.eos = s.release, s.transaction >= 0
 			if w.eos {
 				w.transactionVersion(s.transaction)
@@ -160,7 +171,8 @@ func TestStreamsLifecycle(t *testing.T) {
 	})
 }
 
-// A process is killed and returns, with its state or without.
+// A process is killed and returns, with its state or without. The session of a
+// killed member has to expire, and so has its transaction.
 func TestStreamsKill(t *testing.T) {
 	matrix(t, settings(), func(t *testing.T, w *world) {
 		counted := w.countedAtLeast
@@ -263,14 +275,17 @@ func TestStreamsStandbys(t *testing.T) {
 		w.feed(300)
 		w.counted()
 
-		w.step("both know where everything is")
+		w.step("both know where everything is and ask there")
 		w.clients(j, "a", func(c map[string]host) bool {
 			a, b := c["host-a:1001"], c["host-b:1002"]
 			return len(a.active) == linesPartitions && len(b.active) == linesPartitions &&
 				len(a.standby)+len(b.standby) == linesPartitions && len(c) == 2
 		})
-		w.stored(j, "a", "the")
-		w.stored(killed, "b", "the")
+		w.stored(j, "a", "the", false) // here or in a standby
+		w.stored(killed, "b", "the", false)
+		instances := map[string]instance{"host-a:1001": {j, "a"}, "host-b:1002": {killed, "b"}}
+		w.queried(j, "a", 1, instances, false)
+		w.queried(killed, "b", 1, instances, false)
 
 		w.step("b is killed")
 		since := len(j.told())
@@ -281,6 +296,7 @@ func TestStreamsStandbys(t *testing.T) {
 		w.clients(j, "a", func(c map[string]host) bool {
 			return len(c) == 1 && len(c["host-a:1001"].active) == 2*linesPartitions && len(c["host-a:1001"].standby) == 0
 		})
+		w.queried(j, "a", 0, instances, !w.eos)
 		for _, e := range j.told()[since:] {
 			if words := strings.Fields(e); words[1] == "restored" {
 				records, err := strconv.Atoi(words[3])
@@ -349,21 +365,21 @@ func TestStreamsShutdownApplication(t *testing.T) {
 func TestStreamsMaxPoll(t *testing.T) {
 	matrix(t, once(), func(t *testing.T, w *world) {
 		j := startJVM(t, w.release, w.news)
-		w.running(j, "a", stateDir(t), "main.consumer.max.poll.interval.ms=3000")
+		w.running(j, "a", stateDir(t), "main.consumer.max.poll.interval.ms=6000")
+		counted := w.countedAtLeast
+		if w.eos {
+			counted = w.counted
+		}
 		w.feed(100)
-		w.counted()
+		counted()
 		w.step("a record takes too long")
 		since := len(j.told())
-		w.line("sleep 6500")
+		w.line("sleep 12000")
 		w.state(coordinator.Empty)
 		j.await(since, "a state RUNNING")
 		w.settled(1)
 		w.feed(100)
-		if w.eos {
-			w.counted()
-		} else {
-			w.countedAtLeast()
-		}
+		counted()
 		assert.False(t, j.saw(0, "a uncaught"))
 		w.close(j, "leave", "a")
 	})
@@ -371,22 +387,28 @@ func TestStreamsMaxPoll(t *testing.T) {
 
 // Everything with passwords.
 func TestStreamsPlain(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: Kafka Streams takes seconds to start")
+	all := []setting{{kafkaRelease, coordinator.KIP1071, 1, -1}}
+	if longMatrix() {
+		all = nil
+		for _, release := range []string{"4.4.0", "4.3.1", "4.2.1"} {
+			all = append(all, setting{release, coordinator.KIP1071, 1, -1}, setting{release, coordinator.Kafka, 3, 2})
+		}
 	}
-	t.Parallel()
-	w := newWorld(t, 1,
-		kfakeext.KfakeOpts(kfake.EnableSASL(), kfake.User("PLAIN", "streams", "secret")),
-		kfakeext.Superuser("PLAIN", "admin", "secret"))
-	w.connect(kgo.SASL(plain.Auth{User: "admin", Pass: "secret"}.AsMechanism()))
-	w.login = "security.protocol=SASL_PLAINTEXT sasl.mechanism=PLAIN " +
-		`sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule~required~username="streams"~password="secret";`
-	j := startJVM(t, w.release, w.news)
-	w.running(j, "a", stateDir(t), "num.stream.threads=2")
-	w.running(j, "b", stateDir(t))
-	w.shared(2, 3)
-	w.feed(100)
-	w.counted()
-	w.close(j, "leave", "a", "b")
-	w.state(coordinator.Empty)
+	matrixOn(t, all, func(t *testing.T, s setting) *world {
+		return newWorld(t, s.nodes, kfakeext.Policy(s.policy),
+			kfakeext.KfakeOpts(kfake.EnableSASL(), kfake.User("PLAIN", "streams", "secret")),
+			kfakeext.Superuser("PLAIN", "admin", "secret"),
+		).connect(kgo.SASL(plain.Auth{User: "admin", Pass: "secret"}.AsMechanism()))
+	}, func(t *testing.T, w *world) {
+		w.login = "security.protocol=SASL_PLAINTEXT sasl.mechanism=PLAIN " +
+			`sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule~required~username="streams"~password="secret";`
+		j := startJVM(t, w.release, w.news)
+		w.running(j, "a", stateDir(t), "num.stream.threads=2")
+		w.running(j, "b", stateDir(t))
+		w.shared(2, 3)
+		w.feed(100)
+		w.counted()
+		w.close(j, "leave", "a", "b")
+		w.state(coordinator.Empty)
+	})
 }

@@ -11,20 +11,15 @@ import (
 	"github.com/streamsgroup/streamsgroup/kfakeext"
 )
 
-// outcome starts an instance that must fail and returns how, without the words.
-func (b *bed) outcome(name, group string, settings ...string) string {
+// outcome waits for an instance that must fail and returns how, without the
+// words.
+func (b *bed) outcome(j *jvm, since int, name string) string {
 	b.t.Helper()
-	since := b.start(name, group, settings...)
 	var how string
 	until(b.t, b.news, name+" to fail on "+b.name, func() bool {
-		for _, e := range b.j.told()[since:] {
+		for _, e := range j.told()[since:] {
 			words := strings.Fields(e)
-			switch {
-			case words[0] != name:
-			case words[1] == "uncaught": // the exception and its cause
-				how = strings.Join(words[1:4], " ")
-				return true
-			case words[1] == "failed":
+			if words[0] == name && (words[1] == "uncaught" || words[1] == "failed") { // the exception and its cause
 				how = strings.Join(words[1:4], " ")
 				return true
 			}
@@ -34,49 +29,102 @@ func (b *bed) outcome(name, group string, settings ...string) string {
 	return how
 }
 
-// What Kafka Streams may not do fails on our broker as on a real one.
+// within makes a subtest the one that fails, for as long as it runs.
+func (b *bed) within(t *testing.T, old *jvm) {
+	t.Helper()
+	was := b.t
+	b.t, b.j.t, old.t = t, t, t
+	t.Cleanup(func() { b.t, b.j.t, old.t = was, was, was })
+}
+
+// consume starts a plain consumer of a topic.
+func (b *bed) consume(name, group string, settings ...string) (since int) {
+	b.t.Helper()
+	all := append([]string{"bootstrap.servers=" + b.addr, "group.id=" + group, "client.id=" + name}, settings...)
+	return b.j.say("consume %s lines %s", name, strings.Join(all, " "))
+}
+
+// What clients may not do fails on our broker as on a real one.
 func TestStreamsFailTheSame(t *testing.T) {
 	t.Parallel()
 	bs := beds(t)
+	old := make(map[*bed]*jvm)
 	for _, b := range bs {
 		for _, topic := range []string{"lines", "counts"} {
-			_, err := b.admin.CreateTopic(t.Context(), 2, 1, nil, topic)
+			_, err := b.admin.CreateTopic(t.Context(), 4, 1, nil, topic)
 			require.NoError(t, err)
 		}
 		for _, group := range []string{"words", "missing"} {
 			alterGroup(t.Context(), t, b.client, group, "streams.heartbeat.interval.ms", "300")
 		}
-		for _, app := range [][2]string{{"a", "words"}, {"b", "classic"}} {
-			settings := []string{"group.protocol=streams"}
-			if app[1] == "classic" {
-				settings[0] = "group.protocol=classic"
-			}
-			b.j.await(b.start(app[0], app[1], settings...), app[0]+" state RUNNING")
-		}
+		b.j.await(b.start(b.j, "a", "words", "group.protocol=streams"), "a state RUNNING")
+		b.j.await(b.start(b.j, "b", "classic", "group.protocol=classic"), "b state RUNNING")
+		b.j.await(b.consume("c", "consumers", "group.protocol=consumer"), "c consuming")
+		old[b] = startJVM(t, oldRelease, b.news)
+	}
+	instance := func(group string, settings ...string) func(*bed) (*jvm, int) {
+		return func(b *bed) (*jvm, int) { return b.j, b.start(b.j, "x", group, settings...) }
+	}
+	oldInstance := func(group string, settings ...string) func(*bed) (*jvm, int) {
+		return func(b *bed) (*jvm, int) { return old[b], b.start(old[b], "x", group, settings...) }
+	}
+	consumer := func(group string, settings ...string) func(*bed) (*jvm, int) {
+		return func(b *bed) (*jvm, int) { return b.j, b.consume("x", group, settings...) }
 	}
 	for _, c := range []struct {
-		what, group string
-		settings    []string
-		want        string
+		what  string
+		start func(*bed) (*jvm, int)
+		want  string
 	}{
-		{"a topology that is not the group's", "words", []string{"store=other"}, "InvalidRequestException"},
-		{"a client older than the protocol in a streams group", "words", []string{"group.protocol=classic"}, "InconsistentGroupProtocolException"},
-		{"a streams member in a classic group", "classic", nil, "GroupIdNotFoundException"},
-		{"a source topic that is missing", "missing", []string{"input=nowhere"}, "MissingSourceTopicException"},
-		{"a topology with a pattern", "words", []string{"pattern=li.*"}, "UnsupportedOperationException"},
+		{"a topology that is not the group's", instance("words", "store=other"), "InvalidRequestException"},
+		{"the classic protocol in a streams group", instance("words", "group.protocol=classic"), "InconsistentGroupProtocolException"},
+		{"a release older than the protocol in a streams group", oldInstance("words", "group.protocol=classic"), "InconsistentGroupProtocolException"},
+		{"a release older than the protocol that is told to use it", oldInstance("words", "group.protocol=streams"), "InconsistentGroupProtocolException"},
+		{"a streams member in a classic group", instance("classic"), "GroupIdNotFoundException"},
+		{"a streams member in a consumer group", instance("consumers"), "GroupIdNotFoundException"},
+		{"a classic consumer in a streams group", consumer("words", "group.protocol=classic"), "InconsistentGroupProtocolException"},
+		{"a consumer in a streams group", consumer("words", "group.protocol=consumer"), "GroupIdNotFoundException"},
+		{"an assignor that nobody knows", consumer("others", "group.protocol=consumer", "group.remote.assignor=nobody"), "UnsupportedAssignorException"},
+		{"a source topic that is missing", instance("missing", "input=nowhere"), "MissingSourceTopicException"},
+		{"a topology with a pattern", instance("words", "pattern=li.*"), "UnsupportedOperationException"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			theirs := bs[1].outcome("x", c.group, c.settings...)
-			ours := bs[0].outcome("x", c.group, c.settings...)
-			assert.Contains(t, theirs, c.want)
-			assert.Equal(t, theirs, ours)
-			for _, b := range bs {
-				if !strings.HasPrefix(theirs, "failed") {
-					b.j.await(b.j.say("close x leave"), "x closed true")
+			var how [2]string
+			for i, b := range bs {
+				b.within(t, old[b])
+				j, since := c.start(b)
+				how[i] = b.outcome(j, since, "x")
+				if j.saw(since, "x state") { // Kafka Streams does not like to be closed on its way there
+					j.await(since, "x state ERROR")
+				}
+				if strings.HasPrefix(how[i], "uncaught") {
+					j.await(j.say("close x leave"), "x closed true")
 				}
 			}
+			assert.Contains(t, how[1], c.want)
+			assert.Equal(t, how[1], how[0])
 		})
 	}
+	t.Run("a release older than the protocol in a group of its own", func(t *testing.T) {
+		for _, b := range bs {
+			b.within(t, old[b])
+			since := b.start(old[b], "y", "old", "group.protocol=classic")
+			old[b].await(since, "y state RUNNING")
+			b.feed(40)
+			b.committed("old", "lines")
+			old[b].await(old[b].say("close y"), "y closed true")
+		}
+	})
+	t.Run("the groups go on", func(t *testing.T) {
+		for _, b := range bs {
+			b.within(t, old[b])
+			b.committed("words", "lines")
+			b.committed("classic", "lines")
+			assert.False(t, b.j.saw(0, "a uncaught"))
+			assert.False(t, b.j.saw(0, "b uncaught"))
+			assert.False(t, b.j.saw(0, "c uncaught"))
+		}
+	})
 }
 
 // Clients of the releases before, on the broker as it is.

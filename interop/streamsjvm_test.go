@@ -2,7 +2,6 @@ package interop_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -114,7 +113,7 @@ func startJVM(t *testing.T, release string, n *news) *jvm {
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	log, err := os.CreateTemp(t.ArtifactDir(), "streams-*.log")
+	log, err := os.CreateTemp(logFolder(t), "streams-*.log")
 	require.NoError(t, err)
 	cmd.Stderr = log
 	require.NoError(t, cmd.Start())
@@ -124,25 +123,12 @@ func startJVM(t *testing.T, release string, n *news) *jvm {
 		j.kill()
 		_ = log.Close()
 		if t.Failed() {
-			t.Logf("instances told:\n%s\nthe end of the log of Kafka Streams, %s:\n%s", strings.Join(j.told(), "\n"), log.Name(), tail(log.Name()))
+			told := j.told()
+			t.Logf("instances told:\n%s", strings.Join(told[max(0, len(told)-300):], "\n"))
+			showTail(t, "Kafka Streams", log.Name())
 		}
 	})
 	return j
-}
-
-// tail is the end of what a log says of warnings and errors.
-func tail(file string) string {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return err.Error()
-	}
-	var kept [][]byte
-	for line := range bytes.Lines(data) {
-		if len(bytes.TrimSpace(line)) > 0 && !bytes.Contains(line, []byte(" INFO ")) && !bytes.HasPrefix(line, []byte("\t")) || bytes.Contains(line, []byte("State transition")) {
-			kept = append(kept, line)
-		}
-	}
-	return string(bytes.Join(kept[max(0, len(kept)-60):], nil))
 }
 
 func (j *jvm) read(out io.Reader) {
@@ -183,15 +169,28 @@ func (j *jvm) await(since int, prefix string) string {
 	j.t.Helper()
 	var found string
 	until(j.t, j.news, "the event "+prefix, func() bool {
+		ended := j.hasEnded()
 		for _, e := range j.told()[since:] {
 			if strings.HasPrefix(e, prefix) {
 				found = e
 				return true
 			}
 		}
+		if ended {
+			j.t.Fatalf("the process ended before the event %s", prefix)
+		}
 		return false
 	})
 	return found
+}
+
+func (j *jvm) hasEnded() bool {
+	select {
+	case <-j.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // saw is whether there is an event that starts with the given text.
@@ -204,11 +203,13 @@ func (j *jvm) saw(since int, prefix string) bool {
 	return false
 }
 
-// patience is how long anything may take.
-const patience = 60 * time.Second
+// patience is how long anything may take. Nothing that passes waits for it: it
+// is for the slowest of machines.
+const patience = 3 * time.Minute
 
 // until waits until something is so. It looks again with each news, and now and
-// then for what makes none.
+// then for what makes none. Without news, for example for a question of which the
+// answer would be news, it looks now and then only.
 func until(t *testing.T, n *news, what string, so func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -216,7 +217,10 @@ func until(t *testing.T, n *news, what string, so func() bool) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		next := n.next()
+		var next <-chan struct{}
+		if n != nil {
+			next = n.next()
+		}
 		if so() {
 			return
 		}
@@ -224,7 +228,7 @@ func until(t *testing.T, n *news, what string, so func() bool) {
 		case <-next:
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("waited %v in vain for %s", patience, what)
 		}
 	}
 }

@@ -1,12 +1,11 @@
 import java.io.*;
-import java.nio.file.*;
 import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.*;
-import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.streams.*;
-import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.*;
 import org.apache.kafka.streams.state.*;
@@ -21,15 +20,19 @@ import org.apache.kafka.streams.state.*;
  *   add NAME, remove NAME            one stream thread more or less
  *   clients NAME                     what it knows of all clients of the group
  *   get NAME WORD                    the count of a word, if the store is local
+ *   where NAME WORD                  which clients have the count of a word
  *   lags NAME                        the partitions of stores that it has
+ *   consume NAME TOPIC [setting=value ...]   a plain consumer, until "close NAME"
  *
- * A ~ in a setting stands for a space. Settings of its own: input, output (topics), store, pattern (an input by
- * pattern instead), onerror (client, application or replace: what is to end when
- * a record throws). A line "throw" throws, a line "sleep N" takes N milliseconds.
+ * A ~ in a setting stands for a space. Settings of its own: input, output
+ * (topics), store, pattern (an input by pattern instead), onerror (client,
+ * application or replace: what is to end when a record throws). A line "throw"
+ * throws, a line "sleep N" takes N milliseconds. No call here is younger than
+ * Kafka 4.0.
  */
 public class Streams {
   static final Map<String, KafkaStreams> running = new ConcurrentHashMap<>();
-
+  static final Map<String, KafkaConsumer<String, String>> consumers = new ConcurrentHashMap<>();
   static final Set<String> slept = ConcurrentHashMap.newKeySet();
 
   static synchronized void tell(String name, String what) {
@@ -57,6 +60,7 @@ public class Streams {
     KafkaStreams s = running.get(name);
     switch (words[0]) {
       case "start" -> start(name, Arrays.copyOfRange(words, 2, words.length));
+      case "consume" -> new Thread(() -> consume(name, words[2], Arrays.copyOfRange(words, 3, words.length))).start();
       case "close" -> new Thread(() -> close(name, s, words.length > 2 ? words[2] : "")).start();
       case "add" -> tell(name, "added " + s.addStreamThread().isPresent());
       case "remove" -> new Thread(() -> tell(name, "removed " + s.removeStreamThread().isPresent())).start();
@@ -71,6 +75,11 @@ public class Streams {
             s.store(StoreQueryParameters.fromNameAndType("counts", QueryableStoreTypes.<String, Long>keyValueStore()).enableStaleStores());
         tell(name, "got " + words[2] + " " + store.get(words[2]));
       }
+      case "where" -> {
+        KeyQueryMetadata m = s.queryMetadataForKey("counts", words[2], Serdes.String().serializer());
+        tell(name, "where " + words[2] + " " + address(m.activeHost()) + " "
+            + sorted(m.standbyHosts().stream().map(Streams::address).toList()));
+      }
       case "lags" -> {
         var stores = new TreeSet<String>();
         s.allLocalStorePartitionLags().forEach((k, v) -> v.forEach((p, lag) -> stores.add(k + "-" + p + ":" + lag.offsetLag())));
@@ -78,6 +87,10 @@ public class Streams {
       }
       default -> throw new IllegalArgumentException(words[0]);
     }
+  }
+
+  static String address(HostInfo h) {
+    return h.host() + ":" + h.port();
   }
 
   static String sorted(Collection<?> c) {
@@ -96,8 +109,8 @@ public class Streams {
     p.put("replication.factor", "1");
     p.put("main.consumer.auto.offset.reset", "earliest");
     p.put("producer.linger.ms", "0");
-    p.put("producer.transaction.timeout.ms", "3000");
-    for (String s : settings) p.put(s.substring(0, s.indexOf('=')), s.substring(s.indexOf('=') + 1).replace('~', ' '));
+    p.put("producer.transaction.timeout.ms", "10000");
+    put(p, settings);
     String input = take(p, "input", "lines"), output = take(p, "output", "counts");
     String store = take(p, "store", "counts"), onerror = take(p, "onerror", "client"), pattern = take(p, "pattern", "");
 
@@ -115,9 +128,7 @@ public class Streams {
     s.setStateListener((now, before) -> tell(name, "state " + now));
     s.setUncaughtExceptionHandler(e -> {
       e.printStackTrace();
-      Throwable root = e;
-      while (root.getCause() != null) root = root.getCause();
-      tell(name, "uncaught " + e.getClass().getSimpleName() + " " + root.getClass().getSimpleName() + " " + root.getMessage());
+      tellUncaught(name, e);
       return switch (onerror) {
         case "application" -> StreamThreadExceptionResponse.SHUTDOWN_APPLICATION;
         case "replace" -> StreamThreadExceptionResponse.REPLACE_THREAD;
@@ -132,6 +143,39 @@ public class Streams {
       }
     });
     s.start();
+  }
+
+  static void tellUncaught(String name, Throwable e) {
+    Throwable root = e;
+    while (root.getCause() != null) root = root.getCause();
+    tell(name, "uncaught " + e.getClass().getSimpleName() + " " + root.getClass().getSimpleName() + " " + root.getMessage());
+  }
+
+  static void put(Properties p, String[] settings) {
+    for (String s : settings) p.put(s.substring(0, s.indexOf('=')), s.substring(s.indexOf('=') + 1).replace('~', ' '));
+  }
+
+  /** Tells "consuming" when it has got partitions. */
+  static void consume(String name, String topic, String[] settings) {
+    Properties p = new Properties();
+    put(p, settings);
+    try (var c = new KafkaConsumer<>(p, new StringDeserializer(), new StringDeserializer())) {
+      consumers.put(name, c);
+      c.subscribe(List.of(topic));
+      for (boolean told = false; ; ) {
+        c.poll(Duration.ofMillis(100));
+        if (told || c.assignment().isEmpty()) continue;
+        tell(name, "consuming " + sorted(c.assignment()));
+        told = true;
+      }
+    } catch (org.apache.kafka.common.errors.WakeupException e) {
+      consumers.remove(name);
+      tell(name, "closed true");
+    } catch (Exception e) {
+      consumers.remove(name);
+      e.printStackTrace();
+      tellUncaught(name, e);
+    }
   }
 
   static String take(Properties p, String key, String otherwise) {
@@ -154,11 +198,24 @@ public class Streams {
   }
 
   static void close(String name, KafkaStreams s, String how) {
-    var options = CloseOptions.timeout(Duration.ofSeconds(20));
-    if (how.equals("leave")) options = options.withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP);
-    if (how.equals("remain")) options = options.withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.REMAIN_IN_GROUP);
-    boolean ended = s.close(options);
-    running.remove(name);
-    tell(name, "closed " + ended);
+    if (s == null) {
+      KafkaConsumer<String, String> c = consumers.get(name);
+      if (c != null) c.wakeup();
+      else tell(name, "closed true");
+      return;
+    }
+    var timeout = Duration.ofSeconds(60);
+    try {
+      boolean ended = switch (how) {
+        case "leave" -> s.close(new KafkaStreams.CloseOptions().timeout(timeout).leaveGroup(true));
+        case "remain" -> s.close(new KafkaStreams.CloseOptions().timeout(timeout).leaveGroup(false));
+        default -> s.close(timeout);
+      };
+      running.remove(name);
+      tell(name, "closed " + ended);
+    } catch (Exception e) {
+      e.printStackTrace();
+      tell(name, "closed " + e);
+    }
   }
 }
