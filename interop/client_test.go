@@ -30,6 +30,9 @@ func TestClientOnKafka(t *testing.T) {
 			if only := os.Getenv("KAFKA_VERSION"); only != "" && only != r.release {
 				t.Skipf("KAFKA_VERSION=%s", only)
 			}
+			if r.release != newest {
+				skipUnlessNamed(t)
+			}
 			addr := interop.StartKafka(t, r.release)
 			// A subtest of its own, so that the broker outlives the scenarios.
 			t.Run("scenarios", func(t *testing.T) {

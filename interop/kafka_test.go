@@ -3,6 +3,8 @@ package interop_test
 import (
 	"bytes"
 	"context"
+	"flag"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -13,6 +15,18 @@ import (
 
 	"github.com/streamsgroup/streamsgroup/interop"
 )
+
+// newest is the release that a plain run of all tests takes.
+const newest = "4.4.0"
+
+// skipUnlessNamed keeps what takes minutes out of a plain run of all tests. It runs when
+// it is asked for by name, with -run, and in the whole check.
+func skipUnlessNamed(t *testing.T) {
+	t.Helper()
+	if os.Getenv("STREAMSGROUP_JAVA") != "required" && flag.Lookup("test.run").Value.String() == "" {
+		t.Skip("takes a while: ask for it with -run, or for all that needs Java with STREAMSGROUP_JAVA=required")
+	}
+}
 
 // The word count of the examples, the same program, against real brokers of the
 // releases that have streams groups.
@@ -25,7 +39,7 @@ func TestWordCountOnKafka(t *testing.T) {
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/streamsgroup/streamsgroup/examples/wordcount")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	for _, release := range []string{"4.4.0"} {
+	for _, release := range []string{newest} {
 		t.Run(release, func(t *testing.T) {
 			addr := interop.StartKafka(t, release)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -29,6 +29,9 @@ func TestUpgradeOnKafka(t *testing.T) {
 			if only := os.Getenv("KAFKA_VERSION"); only != "" && only != release {
 				t.Skipf("KAFKA_VERSION=%s", only)
 			}
+			if release != newest {
+				skipUnlessNamed(t)
+			}
 			addr := interop.StartKafka(t, release)
 			t.Run("it is refused", func(t *testing.T) { upgradeIsRefused(t, addr) })
 			t.Run("unread records are counted", func(t *testing.T) { unreadRecordsAreCounted(t, addr) })

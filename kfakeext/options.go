@@ -290,8 +290,9 @@ func TLS(cfg *tls.Config) Opt {
 // where the last one ended: members keep their epochs and tasks, and do not join
 // again.
 //
-// What has been answered is never lost if the process is killed. If the machine
-// goes down, changes of streams groups may be lost that were answered within the
+// What has been answered is never lost if the process is killed, with one
+// exception of kfake's: it writes the deletion of a group down when it is shut
+// down, so that the offsets of a deleted group may be back. If the machine goes down, changes of streams groups may be lost that were answered within the
 // last second, none of them in part.
 //
 // [NewCluster] fails with [ErrDataDirInUse] if another cluster has the directory,
