@@ -87,6 +87,17 @@ func TestSeeds(t *testing.T) {
 	play(t, timeFor(3*time.Second), NewPlan)
 }
 
+// TestSeedsOfTheLongRun plays what a rule or the disk of the simulation was wrong for.
+func TestSeedsOfTheLongRun(t *testing.T) {
+	t.Parallel()
+	for _, seed := range []uint64{26_584, 114_150, 208_418, 227_833} {
+		total := Campaign{First: seed, Seeds: 1}.Run(t.Context())
+		if len(total.Broken) > 0 {
+			report(t, NewPlan(seed), Options{})
+		}
+	}
+}
+
 func play(t *testing.T, budget time.Duration, plan func(seed uint64) *Plan) {
 	t.Helper()
 	total := Campaign{First: *first, For: budget, Plan: plan, Stop: !*all}.Run(t.Context())
