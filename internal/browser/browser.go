@@ -54,11 +54,16 @@ func run(t *testing.T, args ...string) []byte {
 		}
 		t.Skip("there is no Chromium to open the page in: install the package chromium")
 	}
+	// Not t.TempDir: a part of the browser may still write when it has ended, and that
+	// must not fail the test.
+	profile, err := os.MkdirTemp("", "browser")
+	require.NoError(t, err)
+	defer func() { _ = os.RemoveAll(profile) }()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--user-data-dir=" + t.TempDir(),
+		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--user-data-dir=" + profile,
 	}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
