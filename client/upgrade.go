@@ -103,6 +103,8 @@ type upgrade struct {
 	older   *topology.Topology
 	cluster topology.Cluster
 	unread  map[string]int64
+	// patienceEnds is when the comparison does with what is known of topics.
+	patienceEnds time.Time
 }
 
 func (m *Member) upgrade() *upgrade {
@@ -142,7 +144,7 @@ func (u *upgrade) describe(ctx context.Context, timeout time.Duration) (again bo
 		_, unsupported := errors.AsType[*UnsupportedError](err)
 		u.err = err
 		return !unsupported && passing(err)
-	case len(groups) != 1:
+	case len(groups) != 1 || groups[0].Group != u.name:
 		u.err = errors.New("client: the broker does not describe the group it was asked for")
 		return false
 	}

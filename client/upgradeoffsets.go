@@ -15,10 +15,13 @@ const (
 	earliest = -2
 )
 
-// listOffsets asks for the first or the last offset of all partitions of topics.
+// listOffsets asks for the first or the last offset of all partitions of topics. What
+// a broker says of others is left out.
 func listOffsets(ctx context.Context, cl *kgo.Client, topics map[string]kmsg.MetadataResponseTopic, names []string, at int64) (map[string]map[int32]int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
+	out := map[string]map[int32]int64{}
 	for _, name := range names {
+		out[name] = map[int32]int64{}
 		t := kmsg.NewListOffsetsRequestTopic()
 		t.Topic = name
 		for p := range int32(len(topics[name].Partitions)) {
@@ -32,14 +35,20 @@ func listOffsets(ctx context.Context, cl *kgo.Client, topics map[string]kmsg.Met
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]map[int32]int64{}
 	for _, t := range resp.Topics {
-		out[t.Topic] = map[int32]int64{}
 		for _, p := range t.Partitions {
+			if out[t.Topic] == nil || p.Partition < 0 || int(p.Partition) >= len(topics[t.Topic].Partitions) {
+				continue
+			}
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 				return nil, fmt.Errorf("offset of %s-%d: %w", t.Topic, p.Partition, err)
 			}
 			out[t.Topic][p.Partition] = p.Offset
+		}
+	}
+	for _, name := range names {
+		if got, want := len(out[name]), len(topics[name].Partitions); got < want {
+			return nil, fmt.Errorf("the broker has told offsets of %d of the %d partitions of %s", got, want, name)
 		}
 	}
 	return out, nil

@@ -6,13 +6,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // lookAtTopics asks brokers for what the comparison has to know of topics. The error is
-// for what makes it worthless; what only is not known then is logged.
+// for what makes it worthless, or is worth another attempt; what only is not known then
+// is logged.
 func (u *upgrade) lookAtTopics(ctx context.Context) error {
 	older, newer := u.older.Wire(), u.newer.Wire()
 	patterns := hasPatterns(u.newer)
@@ -48,6 +50,8 @@ func (u *upgrade) lookAtTopics(ctx context.Context) error {
 	switch {
 	case err != nil && patterns:
 		return fmt.Errorf("client: topics that source patterns match: %w", err)
+	case err != nil && u.patient(ctx, err):
+		return fmt.Errorf("client: topics of the two topologies: %w", err)
 	case err != nil:
 		u.log(kgo.LogLevelWarn, "cannot look at the topics of the two topologies", "err", err)
 		return nil
@@ -61,6 +65,9 @@ func (u *upgrade) lookAtTopics(ctx context.Context) error {
 	u.cluster.Older.Partitions = partitionsOf(topics, slices.Concat(external, owned))
 	u.cluster.Newer.Partitions = partitionsOf(topics, external) // what it needs of its own, it says itself
 	if err := u.count(ctx, topics, dropped); err != nil {
+		if u.patient(ctx, err) {
+			return fmt.Errorf("client: unread records of %v: %w", dropped, err)
+		}
 		u.log(kgo.LogLevelWarn, "cannot count unread records of repartition topics", "topics", dropped, "err", err)
 	}
 	return nil
@@ -124,6 +131,16 @@ func topicsOf(ctx context.Context, broker *kgo.Broker, names []string) (map[stri
 		}
 	}
 	return out, nil
+}
+
+// patient is whether topics may still become known: a connection broke, or a leader
+// moves. To go on without them at once would let through, or refuse, what came at a bad
+// moment. What has no leader is not waited for longer than a changelog would be.
+func (u *upgrade) patient(ctx context.Context, err error) bool {
+	if u.patienceEnds.IsZero() {
+		u.patienceEnds = time.Now().Add(restorePatience)
+	}
+	return passing(err) && ctx.Err() == nil && time.Now().Before(u.patienceEnds)
 }
 
 // count finds out how many records of repartition topics that are not read any more the

@@ -11,7 +11,7 @@
 // virtual time, against it over TCP, and against Apache Kafka; the last run is
 // what shows that the scenarios are right.
 //
-// A broker must allow a test to shorten its time-outs
-// (see [Requirements]):
-// scenarios that need what a broker refuses are skipped, with the reason.
+// A broker must allow a test to shorten its time-outs, and must not delay the
+// first assignment (see [Requirements]). Scenarios that need what a broker
+// refuses are skipped, with the reason; with an initial rebalance delay most fail.
 package conformance

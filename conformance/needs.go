@@ -2,7 +2,8 @@ package conformance
 
 // Requirements are the broker settings with which no scenario is skipped, as
 // lines of Kafka's server.properties; see also [Authorizer] and
-// [DescriptionPlugin].
+// [DescriptionPlugin]. Without the first, the initial rebalance delay, most
+// scenarios fail: they expect an assignment at once.
 func Requirements() []string {
 	return []string{
 		"group.streams.initial.rebalance.delay.ms=0",

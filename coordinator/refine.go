@@ -281,20 +281,21 @@ func (h *heartbeat) inOwnTerms(p *refinement) {
 	}
 }
 
-// logEnd adds up the log ends of a task's changelogs.
+// logEnd adds up the log ends of a task's changelogs. It asks for all of them even if
+// one is not known: who looks them up can do that at once then.
 func (h *heartbeat) logEnd(t topology.TaskID) (int64, bool) {
 	ends := h.c.logEnds
 	s := subtopology(h.configured, t.Subtopology)
 	if ends == nil || s == nil {
 		return 0, false
 	}
-	sum := int64(0)
+	sum, known := int64(0), true
 	for i := range s.Changelogs {
 		end, ok := ends.LogEnd(s.Changelogs[i].Name, t.Partition)
-		if !ok {
-			return 0, false
-		}
-		sum += end
+		sum, known = sum+end, known && ok
+	}
+	if !known {
+		return 0, false
 	}
 	return sum, true
 }

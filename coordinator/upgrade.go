@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/streamsgroup/streamsgroup/coordinator/assignor"
@@ -50,12 +52,28 @@ func (h *heartbeat) comeBackUpgraded() {
 		t := s.translate(*h.target)
 		h.target = &t
 	}
+	h.translatePlan(s)
 	// What it has reported so far was about tasks of the older topology.
 	if h.fx.soft.offsets == nil {
 		h.fx.soft.offsets = map[topology.TaskID]int64{}
 	}
 	if h.fx.soft.ends == nil {
 		h.fx.soft.ends = map[topology.TaskID]int64{}
+	}
+}
+
+// translatePlan puts what the plan has for the member in terms of the group's topology:
+// within the assignment interval no new plan is made.
+func (h *heartbeat) translatePlan(s *succession) {
+	p, id := h.plan(), cmp.Or(h.replaced, h.meta.Member)
+	if p == nil {
+		return
+	}
+	if t, ok := p.tasks[id]; ok {
+		out := *p
+		out.settled, out.tasks = false, maps.Clone(p.tasks)
+		out.tasks[id] = s.translate(t)
+		h.fx.soft.refinement = &out
 	}
 }
 

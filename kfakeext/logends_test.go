@@ -1,6 +1,7 @@
 package kfakeext_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -77,4 +78,47 @@ func holding(req *kmsg.StreamsGroupHeartbeatRequest, resp *kmsg.StreamsGroupHear
 	req.StandbyTasks = append(req.StandbyTasks, resp.StandbyTasks...)
 	req.WarmupTasks = append(req.WarmupTasks, resp.WarmupTasks...)
 	return req
+}
+
+// The ends of all changelogs of a task are looked up at once: a decision is made a few
+// times over at most, and what was looked up is out of date by the next heartbeat.
+func TestLogEndsOfManyChangelogs(t *testing.T) {
+	const changelogs = 6
+	opts := []kfakeext.Opt{kfakeext.Topic("in", 2)}
+	for i := range changelogs {
+		opts = append(opts, kfakeext.Topic(fmt.Sprint("log", i), 2))
+	}
+	inBubble(t, func(w *wire) {
+		require.NoError(w, w.cl.SetGroupConfig("g", map[string]string{
+			"streams.assignor.name": "highly_available", "streams.acceptable.recovery.lag": "10", "streams.initial.rebalance.delay.ms": "0",
+		}))
+		producer := connect(w.T, w.cl, kgo.RecordPartitioner(kgo.ManualPartitioner())).client
+		for i := range 2 * changelogs {
+			require.NoError(w, producer.ProduceSync(w.Context(), &kgo.Record{Topic: fmt.Sprint("log", i/2), Partition: int32(i % 2)}).FirstErr())
+		}
+		joining := func(member string) *kmsg.StreamsGroupHeartbeatRequest {
+			req := join("g", member, "in")
+			for i := range changelogs {
+				changelog := kmsg.NewTopicInfo()
+				changelog.Topic = fmt.Sprint("log", i)
+				req.Topology.Subtopologies[0].StateChangelogTopics = append(req.Topology.Subtopologies[0].StateChangelogTopics, changelog)
+			}
+			return req
+		}
+		m1 := w.ok(joining("m1"))
+		m1 = w.ok(holding(beat("g", "m1", m1.MemberEpoch), m1))
+		m2 := w.ok(joining("m2"))
+		for range 3 {
+			time.Sleep(time.Second) // assignment interval
+			if m1 = w.ok(beat("g", "m1", m1.MemberEpoch)); len(m2.WarmupTasks) == 0 {
+				m2 = w.ok(beat("g", "m2", m2.MemberEpoch))
+			}
+		}
+		require.Len(w, m2.WarmupTasks, 1)
+		moving := m2.WarmupTasks[0].Partitions[0]
+		m2 = w.ok(holding(beat("g", "m2", m2.MemberEpoch), m2))
+		w.ok(at(beat("g", "m2", m2.MemberEpoch), moving, changelogs))
+		m1 = w.ok(beat("g", "m1", m1.MemberEpoch))
+		assert.Equal(w, map[string][]int32{"s1": {1 - moving}}, tasks(m1.ActiveTasks))
+	}, opts...)
 }

@@ -89,7 +89,9 @@ func (f Finding) String() string {
 }
 
 // SafeToRoll is whether members with the newer topology may replace those with
-// the older one by and by: whether no finding is Unsafe.
+// the older one by and by: whether no finding is Unsafe. A member may refuse to
+// join all the same: it also refuses some of what is a Warning here, such as
+// StoresChanged, unless it is told that it is meant (client.AllowUpgrade).
 func (d *Difference) SafeToRoll() bool { return len(d.Reasons()) == 0 }
 
 // Reasons are the findings that make the change unsafe.

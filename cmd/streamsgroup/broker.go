@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -43,8 +44,8 @@ func parseBroker(args []string, stderr io.Writer) (brokerFlags, error) {
 	fs := flag.NewFlagSet("streamsgroup broker", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&addr, "addr", "127.0.0.1:9092", "`host:port` to listen on; further nodes take the following ports")
-	fs.IntVar(&nodes, "nodes", 1, "number of broker `nodes`")
-	fs.StringVar(&policy, "policy", "kip1071", "kip1071, or `kafka` to do only what Apache Kafka does")
+	fs.IntVar(&nodes, "nodes", 1, "how many broker nodes: `n`")
+	fs.StringVar(&policy, "policy", "kip1071", "the `policy`: kip1071, or kafka to do only what Apache Kafka does")
 	fs.StringVar(&b.dataDir, "data", "", "`directory` to keep everything in (topics, records, offsets, groups), so that the broker can be started again; memory only without it")
 	fs.Func("config", "broker config as `key=value`; repeatable", func(s string) error {
 		k, v, ok := strings.Cut(s, "=")
@@ -116,7 +117,10 @@ func broker(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 		opts = append(opts, kfakeext.DataDir(b.dataDir))
 	}
 	cluster, err := kfakeext.NewCluster(opts...)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("cannot start the broker: %w: choose another address with -addr", err)
+	case err != nil:
 		return fmt.Errorf("cannot start the broker: %w", err)
 	}
 	defer cluster.Close()

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsgroup/streamsgroup/conformance"
@@ -33,15 +35,16 @@ func parseConformance(args []string, stderr io.Writer) (conformanceFlags, error)
 	fs := flag.NewFlagSet("streamsgroup conformance", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&f.broker, "broker", "", "`host:port` of the broker to check; without it an embedded one is started")
-	fs.StringVar(&policy, "policy", "detect", "what to expect: `kip1071`, kafka, or detect")
+	fs.StringVar(&policy, "policy", "detect", "the `policy` to expect: kip1071, kafka, or detect")
 	fs.StringVar(&pattern, "run", "", "only scenarios whose name matches this regular `expression`")
-	fs.IntVar(&f.parallel, "parallel", 16, "how many scenarios to run at `once`")
+	fs.IntVar(&f.parallel, "parallel", 16, "how many scenarios to run at once: `n`")
 	fs.BoolVar(&f.list, "list", false, "list the scenarios and run none")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fs.SetOutput(stderr)
 			fs.Usage()
-			fmt.Fprintf(stderr, "\nA broker skips nothing if it is started with\n  %s\n", strings.Join(slices.Concat(conformance.Requirements(), conformance.Authorizer(), conformance.DescriptionPlugin()), "\n  "))
+			fmt.Fprintf(stderr, "\nA broker has to be started with\n  %s\nand Apache Kafka skips nothing with, in addition,\n  %s\n",
+				strings.Join(conformance.Requirements(), "\n  "), strings.Join(slices.Concat(conformance.Authorizer(), conformance.DescriptionPlugin()), "\n  "))
 			return f, err
 		}
 		return f, usageError{fmt.Errorf("%w: run \"streamsgroup conformance -h\" for the flags", err)}
@@ -94,6 +97,9 @@ func checkConformance(ctx context.Context, args []string, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
+	if err := delays(ctx, f.broker); err != nil {
+		return err
+	}
 	fmt.Fprintf(stdout, "%d scenarios against %s, policy %s\n", len(scenarios), f.broker, suite.Policy())
 	results, err := suite.RunAll(ctx, scenarios, f.parallel, func(r conformance.Result) { _ = r.Write(stdout) })
 	if err != nil {
@@ -108,6 +114,35 @@ func checkConformance(ctx context.Context, args []string, stdout, stderr io.Writ
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d scenarios failed", failed, len(results))
+	}
+	return nil
+}
+
+// delays says so if the broker has groups wait for more members before they assign
+// anything: most scenarios would fail, each with a reason of its own. A broker that does
+// not tell is given the benefit of the doubt.
+func delays(ctx context.Context, addr string) error {
+	const delay = "group.streams.initial.rebalance.delay.ms"
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	brokers, err := adm.ListBrokers(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", addr, err)
+	}
+	configs, err := adm.DescribeBrokerConfigs(ctx, brokers.NodeIDs()...)
+	if err != nil {
+		configs = nil // nobody may have been allowed to ask
+	}
+	for _, c := range configs {
+		for _, kv := range c.Configs {
+			if kv.Key == delay && kv.Value != nil && *kv.Value != "0" {
+				return fmt.Errorf("broker %s delays the first assignment of a group by %s ms, and scenarios do not wait: start it with %s=0", c.Name, *kv.Value, delay)
+			}
+		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/streamsgroup/streamsgroup/conformance"
+	"github.com/streamsgroup/streamsgroup/kfakeext"
 )
 
 func TestConformanceReports(t *testing.T) {
@@ -49,6 +50,21 @@ func TestConformanceFails(t *testing.T) {
 	assert.Contains(t, stdout.String(), `actual  : "NONE"`)
 	assert.Contains(t, stdout.String(), "m1: heartbeat epoch=0")
 	assert.Contains(t, stderr.String(), "1 of 1 scenarios failed")
+}
+
+// With Kafka's default most scenarios would fail, and none of them says why.
+func TestConformanceOfABrokerThatDelays(t *testing.T) {
+	t.Parallel()
+	cluster, err := kfakeext.NewCluster(kfakeext.TCP())
+	if !assert.NoError(t, err) {
+		return
+	}
+	defer cluster.Close()
+	var stdout, stderr bytes.Buffer
+	assert.Equal(t, 1, run(t.Context(), []string{"conformance", "-broker", cluster.Addrs()[0]}, &stdout, &stderr))
+	assert.Contains(t, stderr.String(), "delays the first assignment of a group by 3000 ms")
+	assert.Contains(t, stderr.String(), "start it with group.streams.initial.rebalance.delay.ms=0")
+	assert.NotContains(t, stdout.String(), "FAIL")
 }
 
 func TestConformanceUsage(t *testing.T) {

@@ -27,8 +27,8 @@ type simFlags struct {
 
 const simHelp = `
 One run, by its seed, as a transcript:
-  streamsgroup sim -seed 17
-  streamsgroup sim -seed 17 -html run.html
+  streamsgroup sim -seed 2
+  streamsgroup sim -seed 2 -html run.html
 Many runs, until the time is over or the steps are done:
   streamsgroup sim -for 5m
   streamsgroup sim -for 1h -first 1000000 -parallel 8
@@ -45,10 +45,10 @@ func parseSim(args []string, stderr io.Writer) (simFlags, error) {
 	fs.Uint64Var(&f.seed, "seed", 0, "play this `seed` only, and show what happens")
 	fs.BoolVar(&f.minimize, "minimize", false, "with a seed that breaks a rule: leave out of its plan what the failure does not need")
 	fs.StringVar(&f.html, "html", "", "write the run as a page to this `file`; of many runs, the first that breaks a rule")
-	fs.DurationVar(&c.For, "for", 0, "play seeds for so `long`")
+	fs.DurationVar(&c.For, "for", 0, "play seeds for this long, a `duration`")
 	fs.IntVar(&c.Steps, "steps", 0, "play seeds until there were so many `steps`, all together; with -for, to fail if they were not reached")
 	fs.Uint64Var(&c.First, "first", 1, "the first of many `seeds`")
-	fs.IntVar(&c.Parallel, "parallel", runtime.GOMAXPROCS(0), "how many seeds to play at `once`")
+	fs.IntVar(&c.Parallel, "parallel", runtime.GOMAXPROCS(0), "how many seeds to play at once: `n`")
 	fs.BoolVar(&c.Stop, "stop", false, "end with the first seed that breaks a rule")
 	fs.BoolVar(&f.free, "free", false, "let the network duplicate and reorder requests at will, and check less")
 	var mutant string

@@ -73,7 +73,7 @@ func TestWholeRun(t *testing.T) {
 			assert.Equal(t, 20, strings.Count(out.String(), "\nok: "))
 			assert.Contains(t, out.String(), "topology epoch 1 replaces 0: 2 subtopologies")
 			assert.Contains(t, out.String(), "STALE_TOPOLOGY")
-			assert.Regexp(t, `C waits for active 0_[0-9,-]+ until (A, B|B, A) gives it up`, out.String())
+			assert.Regexp(t, `C waits for active 0_[0-9,-]+ until (A, B|B, A) give it up`, out.String())
 			if seed == 0 {
 				checkPage(t, o.html)
 			}
@@ -95,7 +95,7 @@ func checkPage(t *testing.T, file string) {
 	assert.Equal(t, 20, count(`data-claim="holds"`))
 	assert.Equal(t, 0, count(`data-claim="broken"`))
 	assert.GreaterOrEqual(t, count(`class="span [^"]*"`), 27+56, "a span for each hand-over at least")
-	assert.NotZero(t, count(`data-state="waits"[^>]*until (A, B|B, A) gives it up`))
+	assert.NotZero(t, count(`data-state="waits"[^>]*until (A, B|B, A) give it up`))
 	assert.Regexp(t, `id="reason"[^>]*class="set">A, task 0_\d, active, topology epoch 0: `, dom)
 	assert.Empty(t, browser.Loads(dom))
 }

@@ -133,7 +133,11 @@ func (t Teller) Coordinator(e coordinator.Event) string {
 		if e.Role == coordinator.Warmup && len(e.Holders) == 0 {
 			return fmt.Sprintf("%s waits with warm-up %s until others are done", t.name(e.Member), Tasks(e.Tasks))
 		}
-		return fmt.Sprintf("%s waits for %s %s until %s gives it up", t.name(e.Member), e.Role, Tasks(e.Tasks), t.names(e.Holders)) + t.conflicts(e.Conflicts)
+		gives := "gives"
+		if len(e.Holders) > 1 {
+			gives = "give"
+		}
+		return fmt.Sprintf("%s waits for %s %s until %s %s it up", t.name(e.Member), e.Role, Tasks(e.Tasks), t.names(e.Holders), gives) + t.conflicts(e.Conflicts)
 	case coordinator.MemberUpgraded:
 		s := fmt.Sprintf("%s comes back with topology epoch %d (had %d)", t.name(e.Member), e.ToEpoch, e.FromEpoch)
 		if len(e.Held) > 0 {

@@ -243,7 +243,11 @@ func (r *Recorder) waiting(at time.Duration, e coordinator.TasksWaiting) {
 		holders[i] = r.name(h)
 	}
 	for _, t := range e.Tasks {
-		why := "until " + strings.Join(holders, ", ") + " gives it up"
+		gives := " gives it up"
+		if len(holders) > 1 {
+			gives = " give it up"
+		}
+		why := "until " + strings.Join(holders, ", ") + gives
 		if len(holders) == 0 {
 			why = "until other warm-ups are done"
 		}
