@@ -54,7 +54,7 @@
   zoom.addEventListener("input", () => document.documentElement.style.setProperty("--zoom", zoom.value));
   // A link to a span, as in page.html#s12, opens with its reason.
   const open = () => {
-    const el = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const el = document.getElementById(location.hash.slice(1));
     if (el && all.includes(el)) {
       el.focus();
       show(el);
