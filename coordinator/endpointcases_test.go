@@ -22,6 +22,12 @@ func TestEndpointLists(t *testing.T) {
 			w.target("m1", "0:0-4")
 			w.join("m1", endpoint("h:1"), seen(-1)).ok(2).endpoints("h:1 A:0-4 B:0,1")
 		}},
+		{"EP-05 more tasks than the topics have partitions now", bothModes, func(w *world) {
+			two(w, 3, 3)
+			w.topo = topo(0, sub("s1", reads("A", "B")))
+			w.g10(memberSpec{id: "m1", tasks: "s1:0-4", endpoint: "h:1", target: "s1:0-4"})
+			w.hb("m1", 10, seen(-1)).ok(10).endpoints("h:1 A:0-2 B:0-2")
+		}},
 		{"EP-06 a member without endpoint", bothModes, func(w *world) {
 			w.t1(3)
 			w.target("m1", "s1:0-2")
