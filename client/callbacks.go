@@ -21,7 +21,7 @@ func (r *runtime) runCallbacks() {
 			continue
 		}
 		if cb.Kind == membership.TasksAssigned {
-			held = Assignment{Active: cb.Active, Standby: cb.Standby, Warmup: cb.Warmup, Ready: cb.Ready, Epoch: cb.Epoch}
+			held = assignmentOf(cb)
 			m.proc.hold(m, held.tasks())
 		} else {
 			// What the callback before this one took away is not there to be taken again:
@@ -42,6 +42,10 @@ func (r *runtime) runCallbacks() {
 	}
 }
 
+func assignmentOf(cb membership.Callback) Assignment {
+	return Assignment{Active: cb.Active, Standby: cb.Standby, Warmup: cb.Warmup, Ready: cb.Ready, Epoch: cb.Epoch}
+}
+
 func (a Assignment) tasks() []topology.TaskID { return slices.Concat(a.Active, a.Standby, a.Warmup) }
 
 func (m *Member) observeCallback(cb membership.Callback, took time.Duration, err error) {
@@ -49,8 +53,7 @@ func (m *Member) observeCallback(cb membership.Callback, took time.Duration, err
 	case membership.TasksRevoked:
 		each(m.cfg.hooks, func(h HookTasksRevoked) { h.OnTasksRevoked(m.meta(), cb.Active, took, err) })
 	case membership.TasksAssigned:
-		a := Assignment{Active: cb.Active, Standby: cb.Standby, Warmup: cb.Warmup, Ready: cb.Ready, Epoch: cb.Epoch}
-		each(m.cfg.hooks, func(h HookTasksAssigned) { h.OnTasksAssigned(m.meta(), a, took, err) })
+		each(m.cfg.hooks, func(h HookTasksAssigned) { h.OnTasksAssigned(m.meta(), assignmentOf(cb), took, err) })
 	case membership.TasksLost:
 		each(m.cfg.hooks, func(h HookTasksLost) { h.OnTasksLost(m.meta(), cb.Active, took, err) })
 	}
@@ -91,7 +94,7 @@ func (m *Member) callUser(ctx context.Context, cb membership.Callback) error {
 	case cb.Kind == membership.TasksRevoked && m.cfg.onRevoked != nil:
 		return m.cfg.onRevoked(ctx, cb.Active)
 	case cb.Kind == membership.TasksAssigned && m.cfg.onAssigned != nil:
-		return m.cfg.onAssigned(ctx, Assignment{Active: cb.Active, Standby: cb.Standby, Warmup: cb.Warmup, Ready: cb.Ready, Epoch: cb.Epoch})
+		return m.cfg.onAssigned(ctx, assignmentOf(cb))
 	case cb.Kind == membership.TasksLost && m.cfg.onLost != nil:
 		m.cfg.onLost(ctx, cb.Active)
 	}

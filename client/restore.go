@@ -144,24 +144,20 @@ func (c *Consumer) ends(ctx context.Context, topics []string, partition int32) (
 	return out, nil
 }
 
-// restorePatience is for how long a changelog is waited for that no broker leads:
-// one that was just created, or whose leader moves.
-const restorePatience = 30 * time.Second
+// topicPatience is for how long a topic is waited for that no broker leads: one that
+// was just created, or whose leader moves.
+const topicPatience = 30 * time.Second
 
 // patientOffset asks for an offset until there is one.
-func (c *Consumer) patientOffset(ctx context.Context, topic string, partition int32, at int64) (int64, error) {
-	for waited := time.Duration(0); ; waited += fetchRetry {
-		offset, err := c.listOffset(ctx, topic, partition, at)
-		if err == nil || ctx.Err() != nil || !passing(err) || waited >= restorePatience {
-			return offset, err
-		}
+func (c *Consumer) patientOffset(ctx context.Context, topic string, partition int32, at int64) (offset int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, topicPatience)
+	defer cancel()
+	err = repeat(ctx, func(ctx context.Context) (err error) {
 		c.member.Polled()
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(fetchRetry):
-		}
-	}
+		offset, err = c.listOffset(ctx, topic, partition, at)
+		return err
+	})
+	return offset, err
 }
 
 // listOffset asks for the first (-2) or the next committed offset (-1).

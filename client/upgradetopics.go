@@ -138,7 +138,7 @@ func topicsOf(ctx context.Context, broker *kgo.Broker, names []string) (map[stri
 // moment. What has no leader is not waited for longer than a changelog would be.
 func (u *upgrade) patient(ctx context.Context, err error) bool {
 	if u.patienceEnds.IsZero() {
-		u.patienceEnds = time.Now().Add(restorePatience)
+		u.patienceEnds = time.Now().Add(topicPatience)
 	}
 	return passing(err) && ctx.Err() == nil && time.Now().Before(u.patienceEnds)
 }
