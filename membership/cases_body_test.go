@@ -2,6 +2,7 @@ package membership
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -41,11 +42,10 @@ func TestBody(t *testing.T) {
 		require.Equal(t, uint16(7070), req.UserEndpoint.Port)
 		require.Equal(t, int32(1234), req.RebalanceTimeoutMillis)
 		require.Equal(t, h.m.cfg.Topology.Wire(), req.Topology)
-		require.Len(t, req.ClientTags, 2)
-		require.Equal(t, "cluster", req.ClientTags[0].Key, "tags are sorted")
+		require.Equal(t, []kmsg.StreamsGroupHeartbeatRequestClientTag{{Key: "cluster", Value: "b"}, {Key: "zone", Value: "a"}}, req.ClientTags, "tags are sorted")
 		h.requireReported(roles{}, req)
-		require.NotNil(t, req.TaskOffsets)
-		require.NotNil(t, req.TaskEndOffsets)
+		require.Equal(t, []kmsg.TaskOffset{}, req.TaskOffsets, "even if there are none")
+		require.Equal(t, []kmsg.TaskOffset{}, req.TaskEndOffsets)
 
 		for _, s := range []State{Acknowledging, Reconciling, StateStable, PrepareLeaving, Leaving} {
 			h := in(t, s, full)
@@ -118,6 +118,15 @@ func TestBody(t *testing.T) {
 		h.after(interval)
 		h.requireNoTasks(h.heartbeat())
 	})
+	t.Run("HB-6a the pass that is under way, and the target after it", func(t *testing.T) {
+		h := stable(t, active("0_0"))
+		h.assign(active("0_2"))
+		h.assign(active("0_1"))
+		h.answer(code(14))
+		h.after(backoff)
+		h.requireReported(active("0_0", "0_1", "0_2"), h.heartbeat())
+		require.Equal(t, []int32{0, 1, 2}, h.heartbeat().ActiveTasks[0].Partitions, "each once")
+	})
 	t.Run("HB-6a a task that starts is not given up by a report without it", func(t *testing.T) {
 		h := newHarness(t)
 		h.join()
@@ -162,8 +171,10 @@ func TestBody(t *testing.T) {
 	t.Run("SD-2 a shutdown request waits for the next heartbeat", func(t *testing.T) {
 		h := in(t, StateStable)
 		h.m.RequestShutdown()
+		h.m.RequestShutdown()
 		h.run()
 		require.Empty(t, h.sent)
+		require.Len(t, eventsOf[ShutdownRequested](h), 1, "SD-4: told once")
 	})
 	t.Run("IQ-2 RS-2 the endpoint epoch is what was received last", func(t *testing.T) {
 		h := in(t, Joining)
@@ -176,6 +187,36 @@ func TestBody(t *testing.T) {
 		h.answer(code(110))
 		h.done(TasksLost)
 		require.Equal(t, int32(7), h.heartbeat().EndpointInformationEpoch, "fencing does not reset it")
+	})
+	t.Run("CC-092 everything but offsets is as in version 1", func(t *testing.T) {
+		bodies := map[int16][]*kmsg.StreamsGroupHeartbeatRequest{}
+		for _, version := range []int16{0, 1} {
+			h := newHarness(t, func(c *Config) {
+				c.RackID, c.ClientTags, c.Endpoint = "r1", map[string]string{"zone": "a"}, &Endpoint{"h1", 7070}
+			})
+			h.version = version
+			h.m.SetTaskOffsets(offsets("0_0", 42), offsets("0_0", 43))
+			h.m.RequestShutdown()
+			h.join()
+			h.assign(active("0_0", "1_1").standbys("0_1"), endpointEpoch(4))
+			h.done(TasksAssigned)
+			h.answer()
+			h.m.SetTaskOffsets(offsets("0_0", 50), offsets("0_0", 60))
+			h.after(70 * time.Second) // a report is due
+			h.answer(code(14))
+			h.after(backoff)
+			for _, s := range h.sent {
+				require.Equal(t, version > 0 && s.req.MemberEpoch == 0, s.req.TaskOffsets != nil && s.req.Topology != nil)
+				if version > 0 {
+					s.req.TaskOffsets, s.req.TaskEndOffsets, s.req.Version = nil, nil, 0
+				}
+				require.Nil(t, s.req.TaskOffsets)
+				require.Nil(t, s.req.TaskEndOffsets)
+				bodies[version] = append(bodies[version], s.req)
+			}
+		}
+		require.Len(t, bodies[0], 4)
+		require.Equal(t, bodies[1], bodies[0])
 	})
 	t.Run("CC-092 TO-13 version 0 has no offsets", func(t *testing.T) {
 		h := newHarness(t)
@@ -221,6 +262,17 @@ func TestReportAfterEveryReconciliation(t *testing.T) {
 		h.requireReported(active("0_0"), h.heartbeat())
 		h.answer()
 		h.requireNoTasks(h.heartbeat())
+	})
+	t.Run("HB-7a AS-2 an empty assignment of a group that is not ready", func(t *testing.T) {
+		h := newHarness(t)
+		h.join()
+		h.assign(active(), status(5))
+		h.after(interval)
+		h.requireReported(roles{}, h.heartbeat()) // while the callback runs
+		h.answer(status(5))
+		require.False(t, h.done(TasksAssigned).Ready)
+		h.requireReported(roles{}, h.heartbeat())
+		require.Equal(t, StateStable, h.m.State())
 	})
 	t.Run("AS-1a DV-18 lists that say nothing new", func(t *testing.T) {
 		h := stable(t, active("0_0").standbys("0_1"))
@@ -310,6 +362,10 @@ func TestResponse(t *testing.T) {
 				require.Equal(t, []Status{{6, c.detail}}, h.m.Snapshot(h.now).Statuses)
 			}
 		}
+		h.answer(status(0))
+		h.clear()
+		h.answer(status(6))
+		require.Len(t, eventsOf[StatusChanged](h), 1, "another code with the same words")
 	})
 	t.Run("RS-2 DV-6 the answer to a leave sets neither interval nor endpoint epoch", func(t *testing.T) {
 		h := stable(t, active())

@@ -14,6 +14,14 @@ import (
 
 func withDescription(c *Config) { c.Description = c.Topology.Description() }
 
+func ofEpoch3(t *testing.T) func(*Config) {
+	return func(c *Config) {
+		topo, err := new(topology.Builder).AddSource("orders-source", "orders").AddProcessor("bill", "orders-source").Epoch(3).Build("shop")
+		require.NoError(t, err)
+		c.Topology = topo
+	}
+}
+
 func required(r *kmsg.StreamsGroupHeartbeatResponse) { r.TopologyDescriptionRequired = true }
 
 // asked is a member that is sending its description.
@@ -47,6 +55,20 @@ func TestDescription(t *testing.T) {
 		require.Len(t, h.open, 1, "heartbeats go on meanwhile")
 		h.answer(required)
 		require.Len(t, h.pushes, 1, "one at a time")
+	})
+	t.Run("TD-4 TP-21 the topology epoch", func(t *testing.T) {
+		h := stable(t, active("0_0"), ofEpoch3(t), withDescription)
+		h.answer(required)
+		require.Equal(t, int32(3), h.pushes[0].TopologyEpoch)
+		require.Equal(t, int32(3), h.m.Snapshot(h.now).TopologyEpoch)
+	})
+	t.Run("TD-5 an error without a text", func(t *testing.T) {
+		h := asked(t)
+		resp := kmsg.NewPtrStreamsGroupTopologyDescriptionUpdateResponse()
+		resp.ErrorCode = 42
+		h.m.DescriptionAnswered(h.now, resp)
+		h.run()
+		require.NotContains(t, eventsOf[DescriptionSent](h)[0].Err.Error(), "()")
 	})
 	t.Run("CC-131 TD-7 TD-8 TD-9 TD-10 what is in it", func(t *testing.T) {
 		var b topology.Builder
@@ -132,6 +154,8 @@ func TestDescription(t *testing.T) {
 			h := asked(t)
 			h.m.DescriptionFailed(h.now, kind, errors.New("lost"))
 			h.run()
+			require.ErrorContains(t, eventsOf[DescriptionSent](h)[0].Err, "lost")
+			require.Equal(t, again, eventsOf[DescriptionSent](h)[0].Retry == backoff)
 			require.Equal(t, kind == Disconnected, h.finds == 1)
 			h.after(backoff - 1)
 			require.Len(t, h.pushes, 1)

@@ -47,7 +47,10 @@ func TestLeaveIsRepeated(t *testing.T) {
 			h := leaving(t)
 			h.fail(kind, errors.New("lost"))
 			require.False(t, h.m.LeaveDone())
-			h.after(backoff)
+			require.ErrorContains(t, h.m.Snapshot(h.now).LastError, "lost")
+			h.after(backoff - 1)
+			require.Empty(t, h.open)
+			h.after(1)
 			require.Len(t, h.open, 1)
 			h.answer(code(25)) // the first one did arrive
 			require.True(t, h.m.LeaveDone())
@@ -84,6 +87,7 @@ func TestLeaveIsRepeated(t *testing.T) {
 		require.LessOrEqual(t, h.now-begin, leaveTimeout)
 		require.Greater(t, h.now-begin, leaveTimeout-2*backoffMax)
 		require.Less(t, len(h.sent), 8, "with the back-off between them")
+		require.Equal(t, []LeftSilently{{Attempts: len(h.sent)}}, eventsOf[LeftSilently](h))
 		require.Equal(t, Unsubscribed, h.m.State())
 	})
 	t.Run("LV-3 a leave waits for the coordinator", func(t *testing.T) {
@@ -140,6 +144,45 @@ func TestLeaveIsRepeated(t *testing.T) {
 		require.True(t, h.m.LeaveDone())
 		require.Equal(t, Fatal, h.m.State())
 	})
+	t.Run("LV-4 LV-3 a failed member waits for the coordinator", func(t *testing.T) {
+		h := stable(t, active("0_0"), patient)
+		h.assign(active())
+		h.after(interval)
+		h.manual = true
+		h.fail(Disconnected, errors.New("reset"))
+		h.done(TasksRevoked, errors.New("boom"))
+		require.Equal(t, Fatal, h.m.State())
+		h.m.CoordinatorFailed(h.now, errors.New("refused"))
+		h.after(backoffMax)
+		require.False(t, h.m.LeaveDone())
+		n := h.finds
+		h.done(TasksLost)
+		h.after(backoffMax)
+		require.Equal(t, n+1, h.finds, "it is looked up for the leave")
+		h.m.CoordinatorFound(h.now, 1)
+		h.run()
+		require.Equal(t, int32(-1), h.heartbeat().MemberEpoch)
+		h.answer()
+		require.True(t, h.m.LeaveDone())
+		require.Equal(t, Fatal, h.m.State())
+	})
+	t.Run("LV-4 a failed member does not wait for ever", func(t *testing.T) {
+		for _, limit := range []time.Duration{0, leaveTimeout} {
+			h := stable(t, active("0_0"), func(c *Config) { c.LeaveTimeout = limit })
+			h.assign(active())
+			h.after(interval)
+			h.manual = true
+			h.fail(Disconnected, errors.New("reset"))
+			h.done(TasksRevoked, errors.New("boom"))
+			h.done(TasksLost)
+			require.Equal(t, limit == 0, h.m.LeaveDone())
+			h.after(limit)
+			require.True(t, h.m.LeaveDone())
+			require.Len(t, h.sent, 2, "no leave")
+			_, ok := h.m.NextDeadline()
+			require.False(t, ok)
+		}
+	})
 	t.Run("LV-5 a join waits for the leave", func(t *testing.T) {
 		h := leaving(t)
 		h.answer(code(14))
@@ -177,6 +220,9 @@ func TestCC066LastLeave(t *testing.T) {
 				require.Equal(t, "shop-1", *req.InstanceID)
 			}
 			require.Equal(t, Unsubscribed, h.m.State())
+			_, ok := h.m.Epoch()
+			require.False(t, ok)
+			require.Nil(t, h.m.Snapshot(h.now).Target)
 			h.run()
 			h.done(TasksRevoked)
 			require.True(t, h.m.LeaveDone())

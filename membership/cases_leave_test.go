@@ -31,8 +31,16 @@ func TestLeave(t *testing.T) {
 		_, ok = h.m.Epoch()
 		require.False(t, ok)
 		require.False(t, h.m.LeaveDone())
+		require.True(t, h.m.Snapshot(h.now).InFlight)
 		h.answerTo(h.open[1])
 		require.True(t, h.m.LeaveDone())
+		require.False(t, h.m.Snapshot(h.now).InFlight)
+	})
+	t.Run("CC-049 the first leave says how", func(t *testing.T) {
+		h := in(t, PrepareLeaving, static)
+		h.m.Leave(h.now, LeaveGroup)
+		h.done(TasksRevoked)
+		require.Equal(t, int32(-2), h.heartbeat().MemberEpoch)
 	})
 	t.Run("SM-20 SM-21 RS-7 DV-4 heartbeats go on while tasks are revoked", func(t *testing.T) {
 		h := in(t, PrepareLeaving)
@@ -44,7 +52,28 @@ func TestLeave(t *testing.T) {
 			h.assign(active("0_1"), status(5))
 			require.Equal(t, PrepareLeaving, h.m.State(), "what is assigned now is not run")
 			require.Len(t, h.callbacks, 1)
+			require.Empty(t, h.errs)
+			require.Empty(t, eventsOf[TargetReceived](h))
 		}
+	})
+	t.Run("SM-20 a member that has no epoch yet has nothing to say while it loses its tasks", func(t *testing.T) {
+		h := in(t, Joining)
+		h.fail(TimedOut, errors.New("timed out"))
+		h.m.Leave(h.now, LeaveDefault)
+		h.after(10 * interval)
+		require.Empty(t, h.sent)
+		h.done(TasksLost)
+		require.Equal(t, int32(-1), h.heartbeat().MemberEpoch)
+	})
+	t.Run("DV-14 a member that has left and is refused when it comes back says nothing", func(t *testing.T) {
+		h := in(t, Leaving)
+		h.run()
+		h.answer()
+		h.join()
+		h.answer(code(42))
+		h.done(TasksLost)
+		require.Empty(t, h.open)
+		require.True(t, h.m.LeaveDone())
 	})
 	t.Run("CC-053 a failed revocation does not keep the member", func(t *testing.T) {
 		h := in(t, PrepareLeaving)
@@ -61,6 +90,20 @@ func TestLeave(t *testing.T) {
 		require.Empty(t, h.ran)
 		require.Equal(t, int32(-1), h.heartbeat().MemberEpoch)
 	})
+	t.Run("HB-6 DV-2 B72 copies that nobody revokes are not reported in the next membership", func(t *testing.T) {
+		h := stable(t, active().standbys("0_1").warmups("1_0"))
+		h.m.Leave(h.now, LeaveDefault)
+		h.run()
+		require.Empty(t, h.ran)
+		s := h.m.Snapshot(h.now)
+		require.Empty(t, s.Standby)
+		require.Empty(t, s.Warmup)
+		h.answer()
+		h.join()
+		h.assign(active("0_0"))
+		h.after(interval)
+		h.requireReported(active("0_0"), h.heartbeat()) // what it starts, rule HB-6a
+	})
 	t.Run("B58 a member without an epoch loses its tasks instead", func(t *testing.T) {
 		h := in(t, Joining)
 		h.m.Leave(h.now, LeaveDefault)
@@ -73,6 +116,8 @@ func TestLeave(t *testing.T) {
 		t.Run("CC-054 SM-25 leave in "+s.String(), func(t *testing.T) {
 			h := in(t, s)
 			h.m.Leave(h.now, LeaveDefault)
+			require.True(t, h.m.LeaveDone(), "at once")
+			require.False(t, h.m.Snapshot(h.now).Leaving)
 			h.run()
 			require.Equal(t, s, h.m.State())
 			require.True(t, h.m.LeaveDone())
@@ -143,6 +188,7 @@ func TestLeave(t *testing.T) {
 		require.Equal(t, Unsubscribed, h.m.State())
 		require.True(t, h.m.LeaveDone())
 		require.Equal(t, int32(1), h.sent[len(h.sent)-1].req.MemberEpoch, "no leave is sent")
+		require.Equal(t, []LeftSilently{{}}, eventsOf[LeftSilently](h), "and that is told")
 	})
 	t.Run("CC-064 ER-2 ER-5 SM-12 DV-8 any failure ends the leave", func(t *testing.T) {
 		for _, c := range []int16{69, 25, 42, 16, 15, -1} {
@@ -152,6 +198,8 @@ func TestLeave(t *testing.T) {
 			h.answer(code(c))
 			require.True(t, h.m.LeaveDone(), "code %d", c)
 			require.Equal(t, Unsubscribed, h.m.State())
+			require.Equal(t, c, eventsOf[HeartbeatRejected](h)[0].Code)
+			require.Equal(t, int32(-1), eventsOf[HeartbeatRejected](h)[0].Epoch)
 			require.Len(t, h.sent, 1, "a leave is not repeated")
 			require.Equal(t, c != 16 && c != 15, h.m.coordinator)
 		}
@@ -162,6 +210,7 @@ func TestLeave(t *testing.T) {
 			require.True(t, h.m.LeaveDone())
 			require.Equal(t, Unsubscribed, h.m.State())
 			require.Equal(t, kind != Disconnected, h.m.coordinator)
+			require.Equal(t, []LeftSilently{{Attempts: 1}}, eventsOf[LeftSilently](h))
 		}
 	})
 	t.Run("SM-14 fatal while preparing to leave", func(t *testing.T) {
@@ -220,6 +269,7 @@ func TestLeaveModes(t *testing.T) {
 				}
 				if want == 0 {
 					require.Empty(t, h.sent)
+					require.Empty(t, eventsOf[LeftSilently](h), "as it was told to")
 					require.True(t, h.m.LeaveDone())
 					return
 				}
@@ -268,6 +318,15 @@ func TestStale(t *testing.T) {
 			leave := h.open[len(h.open)-1]
 			require.Equal(t, int32(-1), leave.req.MemberEpoch)
 			require.Equal(t, []PollTimerExpired{{Limit: pollLimit}}, eventsOf[PollTimerExpired](h))
+			_, ok := h.m.Epoch()
+			require.False(t, ok)
+			require.Nil(t, h.m.Snapshot(h.now).Target)
+			require.Nil(t, h.m.Snapshot(h.now).TaskOffsets, "nothing counts as told")
+			require.Zero(t, h.m.Snapshot(h.now).LastHeartbeat)
+			for _, o := range ordinary[:len(ordinary)-min(1, len(ordinary))] {
+				require.NotEqual(t, o.id, leave.id)
+			}
+			require.NotZero(t, leave.id)
 			h.clear()
 			before := h.m.interval
 			h.answerTo(leave)
@@ -284,6 +343,7 @@ func TestStale(t *testing.T) {
 				h.done(h.callbacks[0].Kind)
 			}
 			require.Equal(t, Stale, h.m.State(), "until the application is back")
+			require.Empty(t, h.errs)
 			h.m.Poll(h.now)
 			h.run()
 			require.Equal(t, Joining, h.m.State())
@@ -327,6 +387,43 @@ func TestStale(t *testing.T) {
 		}
 		h.after(pollLimit)
 		require.Equal(t, Stale, h.m.State())
+	})
+	t.Run("CC-075 TM-6 an application that polls too late is told by how much", func(t *testing.T) {
+		for _, coordinator := range []bool{true, false} {
+			h := in(t, StateStable, withPollGuard)
+			if !coordinator {
+				h.manual = true
+				h.fail(Disconnected, errors.New("reset"))
+			}
+			h.m.Poll(h.now)
+			h.after(pollLimit + ms(700))
+			require.Equal(t, coordinator, h.m.State() == Stale)
+			require.Empty(t, eventsOf[PolledLate](h))
+			h.m.Poll(h.now)
+			h.run()
+			require.Equal(t, []PolledLate{{By: ms(700), Limit: pollLimit}}, eventsOf[PolledLate](h))
+			h.after(pollLimit - 1)
+			h.m.Poll(h.now)
+			h.run()
+			require.Len(t, eventsOf[PolledLate](h), 1, "the timer was restarted")
+		}
+		h := in(t, Fenced, withPollGuard)
+		h.now = h.m.pollAt + ms(5)
+		h.m.Poll(h.now)
+		h.run()
+		require.Equal(t, []PolledLate{{By: ms(5), Limit: pollLimit}}, eventsOf[PolledLate](h))
+		for _, s := range []State{Unsubscribed, Fatal} {
+			h := in(t, s, withPollGuard)
+			h.now += 3 * pollLimit
+			h.m.Poll(h.now)
+			h.run()
+			require.Empty(t, eventsOf[PolledLate](h), s)
+		}
+		h = in(t, StateStable)
+		h.now += 3 * pollLimit
+		h.m.Poll(h.now)
+		h.run()
+		require.Empty(t, eventsOf[PolledLate](h), "without a poll guard nobody has to poll")
 	})
 	t.Run("the duration of a callback is measured", func(t *testing.T) {
 		h := in(t, Stale)
@@ -378,8 +475,10 @@ func TestStaticOnVersion0(t *testing.T) {
 		h.run()
 		require.Equal(t, Unsubscribed, h.m.State())
 		require.Empty(t, h.errs)
+		require.ErrorContains(t, h.m.Snapshot(h.now).LastError, "old")
 		h.m.Join(0)
 		h.after(backoff)
+		require.Equal(t, 2, h.finds, "it is looked up again")
 		h.m.CoordinatorUnsupported(errors.New("old"))
 		h.run()
 		require.Equal(t, Fatal, h.m.State())

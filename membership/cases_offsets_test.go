@@ -109,6 +109,22 @@ func TestOffsets(t *testing.T) {
 			{999, offsets("0_0", 150), m{}, none, none},
 			{1000, offsets("0_0", 150), m{}, offsets("0_0", 150), none},
 		}},
+		"TO-8 hot is what lacks no more than the recovery lag": {100, []beat{
+			{0, offsets("0_0", 800), offsets("0_0", 1000), offsets("0_0", 800), offsets("0_0", 1000)},
+			{10, offsets("0_0", 899), offsets("0_0", 1000), none, none},
+			{20, offsets("0_0", 900), offsets("0_0", 1000), offsets("0_0", 900), none},
+		}},
+		"TO-8 a recovery lag of 0": {0, []beat{
+			{0, offsets("0_0", 800), offsets("0_0", 1000), offsets("0_0", 800), offsets("0_0", 1000)},
+			{10, offsets("0_0", 999), offsets("0_0", 1000), none, none},
+			{20, offsets("0_0", 1000), offsets("0_0", 1000), offsets("0_0", 1000), none},
+		}},
+		"TO-10 a report of ends is a report": {-1, []beat{
+			{0, offsets("0_0", 1), offsets("0_0", 2), offsets("0_0", 1), offsets("0_0", 2)},
+			{1000, offsets("0_0", 1), offsets("0_0", 3), none, offsets("0_0", 3)},
+			{1500, offsets("0_0", 2), offsets("0_0", 3), none, none},
+			{2000, offsets("0_0", 2), offsets("0_0", 3), offsets("0_0", 2), none},
+		}},
 		"CC-106 interplay": {100, []beat{
 			{0, offsets("0_0", 500), offsets("0_0", 1000), offsets("0_0", 500), offsets("0_0", 1000)},
 			{100, offsets("0_0", 500), offsets("0_0", 1000), none, none},
@@ -180,6 +196,10 @@ func TestOffsets(t *testing.T) {
 		h.done(TasksAssigned)
 		require.Nil(t, h.heartbeat().TaskOffsets)
 		require.Nil(t, h.heartbeat().TaskEndOffsets)
+		h.answer()
+		h.m.SetTaskOffsets(offsets("0_0", 150), offsets("0_0", 200))
+		h.after(interval)
+		require.Nil(t, h.heartbeat().TaskOffsets, "the join was a report")
 	})
 	t.Run("CC-107 TO-6 the report is what the driver hands over, in order", func(t *testing.T) {
 		h := newHarness(t)
@@ -203,6 +223,7 @@ func TestOffsets(t *testing.T) {
 		}{
 			"nothing happens":                     {func(h *harness) { h.answer(endpoints(4)) }, false},
 			"endpoints change":                    {func(h *harness) { h.answer(endpoints(5)) }, false},
+			"endpoints change often":              {func(h *harness) { h.answer(endpoints(leap)); h.heartbeat(); h.answer(endpoints(leap + 4)) }, false},
 			"the group was loaded, as Kafka does": {func(h *harness) { h.answer(endpoints(0)) }, true},
 			"the group was loaded, as we do":      {func(h *harness) { h.answer(endpoints(1 << 29)) }, true},
 			"an error answer":                     {func(h *harness) { h.answer(code(14)) }, true},
@@ -226,6 +247,14 @@ func TestOffsets(t *testing.T) {
 			require.Equal(t, want, wireOffsets(h.heartbeat().TaskOffsets), name)
 			require.Equal(t, c.again, h.heartbeat().TaskEndOffsets != nil, name)
 		}
+	})
+	t.Run("TO-14 the first endpoint epoch is no leap", func(t *testing.T) {
+		h := newHarness(t)
+		h.m.SetTaskOffsets(offsets("0_0", 100), offsets("0_0", 200))
+		h.join()
+		h.assign(active("0_0"), endpointEpoch(1<<29))
+		h.done(TasksAssigned)
+		require.Nil(t, h.heartbeat().TaskOffsets)
 	})
 	t.Run("TO-7 TO-12 B56 rejoining reports everything again", func(t *testing.T) {
 		h := in(t, StateStable)

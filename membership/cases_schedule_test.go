@@ -102,10 +102,10 @@ func TestSchedule(t *testing.T) {
 		h := in(t, StateStable)
 		for range 50 {
 			h.answer(heartbeatInterval(1))
-			before := h.now
-			h.after(backoff)
+			h.after(backoff - 1)
+			require.Empty(t, h.open)
+			h.after(1)
 			require.Len(t, h.open, 1)
-			require.Equal(t, before+backoff, h.now)
 		}
 		require.Len(t, h.sent, 51)
 	})
@@ -166,6 +166,7 @@ func TestSchedule(t *testing.T) {
 				got := h.m.backoff(k)
 				require.InDelta(t, float64(ms(want)), float64(got), 0.2*float64(ms(want))+1)
 				require.LessOrEqual(t, got, backoffMax)
+				require.InDelta(t, min(0.8+0.4*j, float64(backoffMax)/float64(ms(want)))*float64(ms(want)), float64(got), 1, "what the source says")
 			}
 		}
 		h := newHarness(t, func(c *Config) {
@@ -176,16 +177,54 @@ func TestSchedule(t *testing.T) {
 			require.Equal(t, ms(300), h.m.backoff(k))
 		}
 	})
-	t.Run("CC-082 an acknowledgement leaves a stable member", func(t *testing.T) {
+	t.Run("CC-082 HB-6 TM-1 an acknowledgement is built before the state moves", func(t *testing.T) {
 		h := in(t, Reconciling)
+		h.after(ms(700))
 		cb := h.callbacks[0]
 		h.m.CallbackDone(h.now, cb.ID, nil)
 		require.Equal(t, Acknowledging, h.m.State())
 		h.step()
 		require.Equal(t, StateStable, h.m.State())
 		require.Len(t, h.sent, 1)
+		h.requireReported(active("0_0"), h.sent[0].req)
+		require.True(t, h.m.Snapshot(h.now).InFlight)
 		at, _ := h.m.NextDeadline()
 		require.Zero(t, at, "no deadline while it is unanswered")
+		require.Equal(t, []StateChanged{{Acknowledging, StateStable, 1}}, eventsOf[StateChanged](h)[1:])
+		h.after(ms(50))
+		h.answer()
+		require.Equal(t, interval-ms(50), h.m.Snapshot(h.now).NextHeartbeat, "sending it has restarted the timer")
+	})
+	t.Run("HB-4 DV-22 a coordinator that never comes to rest is not acknowledged in a tight loop", func(t *testing.T) {
+		for name, change := range map[string]func(n int) func(*kmsg.StreamsGroupHeartbeatResponse){
+			"tasks": func(n int) func(*kmsg.StreamsGroupHeartbeatResponse) {
+				return active([]string{"0_0", "0_1"}[n%2]).set
+			},
+			"readiness": func(n int) func(*kmsg.StreamsGroupHeartbeatResponse) {
+				return status([][]int8{{5}, {}}[n%2]...)
+			},
+		} {
+			h := stable(t, active("0_1"))
+			start := h.now
+			atOnce := 0
+			for n := 0; h.now-start < time.Minute; n++ {
+				h.answer(change(n))
+				for len(h.callbacks) > 0 {
+					h.done(h.callbacks[0].Kind)
+				}
+				if len(h.open) > 0 {
+					atOnce++
+				}
+				for len(h.open) == 0 {
+					at, ok := h.m.NextDeadline()
+					require.True(t, ok, name)
+					h.now = max(h.now, at)
+					h.run()
+				}
+				require.LessOrEqual(t, len(h.sent), 70, "%s: at %v", name, h.now-start)
+			}
+			require.Equal(t, acksAtOnce-1, atOnce, "beside the one of before: a rebalance of some steps is not slowed down")
+		}
 	})
 	t.Run("CC-168 SM-4 HB-7 an overtaken acknowledgement", func(t *testing.T) {
 		h := stable(t, active("0_0"))
@@ -249,6 +288,12 @@ func TestDiscovery(t *testing.T) {
 	t.Run("CC-069 CC-081 CO-3 CO-4 CO-5 errors", func(t *testing.T) {
 		h := manual(t)
 		h.m.CoordinatorFailed(h.now, kerr.CoordinatorLoadInProgress)
+		h.run()
+		require.Equal(t, []LookUpFailed{{Err: kerr.CoordinatorLoadInProgress, Retry: backoff}}, eventsOf[LookUpFailed](h))
+		require.Equal(t, kerr.CoordinatorLoadInProgress, h.m.Snapshot(h.now).LastError)
+		at, ok := h.m.NextDeadline()
+		require.True(t, ok)
+		require.Equal(t, h.now+backoff, at, "the driver is woken for it")
 		h.after(ms(99))
 		require.Equal(t, 1, h.finds)
 		h.after(ms(1))
@@ -260,6 +305,7 @@ func TestDiscovery(t *testing.T) {
 		require.Len(t, h.errs, 1)
 		require.ErrorIs(t, h.errs[0], kerr.GroupAuthorizationFailed)
 		require.ErrorContains(t, h.errs[0], `"shop"`)
+		require.ErrorContains(t, h.errs[0], "grant READ")
 		require.Equal(t, Joining, h.m.State())
 		h.after(ms(1))
 		h.m.CoordinatorFailed(h.now, kerr.GroupAuthorizationFailed)
@@ -277,6 +323,39 @@ func TestDiscovery(t *testing.T) {
 		h.m.CoordinatorFound(h.now, 1)
 		h.run()
 		require.Len(t, h.open, 1)
+		require.Equal(t, []CoordinatorKnown{{Version: 1}}, eventsOf[CoordinatorKnown](h))
+		h.answer(code(16))
+		h.after(backoffMax)
+		h.m.CoordinatorFailed(h.now, kerr.ClusterAuthorizationFailed)
+		h.run()
+		require.Len(t, h.errs, 3)
+		require.NotContains(t, h.errs[2].Error(), "grant READ")
+		require.Equal(t, backoff, h.m.findAt-h.now, "a success has reset the back-off")
+		h.after(backoff)
+		h.m.CoordinatorFound(h.now, 1)
+		h.run()
+		h.answer(code(16))
+		h.after(backoffMax)
+		h.m.CoordinatorFailed(h.now, kerr.ClusterAuthorizationFailed)
+		h.run()
+		require.Len(t, h.errs, 4, "and what was told")
+	})
+	t.Run("CO-2 a coordinator that was good in between", func(t *testing.T) {
+		h := stable(t, active("0_0"))
+		for range 6 {
+			h.answer(code(16))
+			h.after(backoffMax)
+		}
+		h.answer()
+		h.after(interval)
+		h.manual = true
+		h.answer(code(16))
+		n := h.finds
+		h.m.CoordinatorFound(h.now, 1)
+		h.run()
+		h.answer(code(16))
+		h.after(2 * backoff)
+		require.Equal(t, n+1, h.finds, "it is looked up after the shortest back-offs again")
 	})
 	t.Run("CC-081 CO-1 a look-up that takes a minute", func(t *testing.T) {
 		h := manual(t)

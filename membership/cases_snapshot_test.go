@@ -20,6 +20,10 @@ func TestSnapshot(t *testing.T) {
 		require.Equal(t, int16(-1), s.Version)
 		require.Equal(t, int32(-1), s.EndpointEpoch)
 		require.Negative(t, s.LastHeartbeat)
+		require.Equal(t, int64(-1), s.AcceptableRecoveryLag)
+		require.Negative(t, s.TaskOffsetInterval)
+		require.Zero(t, s.NextHeartbeat)
+		require.False(t, s.InFlight)
 	})
 	t.Run("IQ-6 a member at work", func(t *testing.T) {
 		h := stable(t, active("0_0").standbys("0_1").warmups("1_0"))

@@ -91,6 +91,28 @@ func TestSources(t *testing.T) {
 		epoch, _ := seen(h.heartbeat())
 		require.Equal(t, second.Epoch, epoch)
 	})
+	t.Run("PT-1 tasks come with the field, with the same again, and without it", func(t *testing.T) {
+		h := newHarness(t, patterns(t))
+		h.join()
+		for _, a := range []roles{active("0_0"), active("0_0", "0_1"), active("0_1")} {
+			if len(a.active) == 1 && h.m.resolved != nil {
+				h.assign(a)
+			} else {
+				h.assign(a, resolution(matching("late-a")))
+			}
+			for len(h.callbacks) > 0 {
+				h.done(h.callbacks[0].Kind)
+			}
+			require.Equal(t, a.active, h.m.Snapshot(h.now).Active)
+			require.Equal(t, []string{"late-a", "orders"}, h.m.Sources("0"))
+		}
+	})
+	t.Run("PT-1 a first answer without the field", func(t *testing.T) {
+		h := newHarness(t, patterns(t))
+		h.join()
+		h.assign(active("0_0"))
+		require.Equal(t, tasks("0_0"), h.done(TasksAssigned).Active)
+	})
 	t.Run("PT-3 the epoch survives fencing and goes out with the next join", func(t *testing.T) {
 		h := newHarness(t, patterns(t))
 		h.join()
@@ -113,11 +135,30 @@ func TestSources(t *testing.T) {
 		require.ErrorContains(t, h.errs[0], "source patterns")
 		require.ErrorContains(t, h.errs[0], "text m")
 	})
+	t.Run("PT-4 whose patterns were resolved, or who has none, is not told so", func(t *testing.T) {
+		h := newHarness(t, patterns(t))
+		h.join()
+		h.assign(active("0_0"), resolution(matching("late-a")))
+		h.settle()
+		h.answer(code(110))
+		h.done(TasksLost)
+		h.answer(code(42))
+		require.NotContains(t, h.errs[0].Error(), "source patterns")
+		h = newHarness(t, patterns(t))
+		h.join()
+		h.assign(active("0_0"))
+		h.answer(code(42))
+		require.NotContains(t, h.errs[0].Error(), "source patterns")
+		h = in(t, Joining)
+		h.answer(code(42))
+		require.NotContains(t, h.errs[0].Error(), "source patterns")
+	})
 	t.Run("PT-5 a field that cannot be read breaks the protocol", func(t *testing.T) {
 		h := newHarness(t, patterns(t))
 		h.join()
 		h.assign(active("0_0"), func(r *kmsg.StreamsGroupHeartbeatResponse) { r.UnknownTags.Set(topology.ResolutionTag, []byte{1, 2}) })
 		require.Equal(t, Fatal, h.m.State())
+		require.Len(t, h.errs, 1)
 		h.done(TasksLost)
 		require.Equal(t, int32(-1), h.heartbeat().MemberEpoch)
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -62,7 +63,9 @@ func TestJoin(t *testing.T) {
 			h.join()
 			h.answer(status(codes...))
 			require.Equal(t, Fatal, h.m.State())
+			require.Len(t, h.errs, 1)
 			require.ErrorIs(t, h.errs[0], errNoTasks)
+			require.Empty(t, eventsOf[EpochChanged](h))
 			h.done(TasksLost)
 			require.Equal(t, int32(-1), h.heartbeat().MemberEpoch, "the coordinator counts on the member")
 		}
@@ -100,6 +103,8 @@ func TestReconcile(t *testing.T) {
 			cb := h.done(TasksAssigned)
 			require.Equal(t, c.to, roles{cb.Active, cb.Standby, cb.Warmup})
 			require.True(t, cb.Ready)
+			require.Equal(t, int32(1), cb.Epoch)
+			require.Equal(t, []TargetReceived{{c.to.active, c.to.standby, c.to.warmup, true, tasks(c.revoke...)}}, eventsOf[TargetReceived](h))
 			require.Len(t, h.sent, sent+1, "the acknowledgement goes out at once")
 			h.requireReported(c.to, h.heartbeat())
 			require.Equal(t, StateStable, h.m.State())
@@ -159,14 +164,32 @@ func TestReconcile(t *testing.T) {
 		require.Equal(t, Joining, h.m.State())
 		require.Equal(t, []CallbackKind{TasksRevoked, TasksLost}, h.kinds())
 	})
+	t.Run("CC-021 AS-13 HB-6 an assignment that returns after its tasks were lost", func(t *testing.T) {
+		h := newHarness(t, withPollGuard)
+		h.join()
+		h.assign(active("0_0").standbys("0_1"))
+		assign := h.callbacks[0]
+		h.after(pollLimit)
+		require.Equal(t, Stale, h.m.State())
+		h.finish(h.callbacks[1])
+		h.m.Poll(h.now)
+		h.run()
+		require.Equal(t, Joining, h.m.State())
+		h.finish(assign)
+		require.Empty(t, h.m.Snapshot(h.now).Active)
+		require.Empty(t, h.m.Snapshot(h.now).Standby)
+		require.Equal(t, Joining, h.m.State())
+	})
 	t.Run("CC-024 SM-13 AS-13 fatal before the assign callback returns", func(t *testing.T) {
 		h := in(t, Reconciling)
 		h.answer(code(30))
 		h.done(TasksAssigned)
 		require.Equal(t, Fatal, h.m.State())
+		require.False(t, h.m.LeaveDone())
 		require.Equal(t, tasks("0_0"), h.done(TasksLost).Active)
 		require.Equal(t, Fatal, h.m.State())
 		require.True(t, h.m.LeaveDone())
+		require.Len(t, h.errs, 1)
 	})
 	t.Run("a join waits until the callbacks of the former membership are over", func(t *testing.T) {
 		h := stable(t, active("0_0"))
@@ -191,6 +214,15 @@ func TestReconcile(t *testing.T) {
 		want := active("1_0").standbys("0_2", "0_3").warmups("0_4")
 		require.Equal(t, want, roles{cb.Active, cb.Standby, cb.Warmup})
 		h.requireReported(want, h.heartbeat())
+		require.Equal(t, []RolesOverlap{{Ignored: tasks("1_0"), Merged: tasks("0_3", "1_0")}}, eventsOf[RolesOverlap](h))
+		h.settle()
+		h.clear()
+		h.assign(active("0_1").standbys("0_2").warmups("0_3"))
+		require.Empty(t, eventsOf[RolesOverlap](h))
+		h.settle()
+		h.clear()
+		h.assign(active("0_0").standbys("1_0").warmups("0_0"))
+		require.Equal(t, []RolesOverlap{{Ignored: tasks("0_0")}}, eventsOf[RolesOverlap](h))
 	})
 	t.Run("AS-14 DV-7 a failed callback ends the membership", func(t *testing.T) {
 		boom := errors.New("boom")
@@ -206,7 +238,38 @@ func TestReconcile(t *testing.T) {
 		h.done(TasksRevoked)
 		h.done(TasksAssigned, boom)
 		require.Equal(t, Fatal, h.m.State())
+		require.Equal(t, tasks("0_0"), h.m.Snapshot(h.now).Active, "what was confirmed before")
 		require.Equal(t, tasks("0_1"), h.done(TasksLost).Active, "0_0 was revoked, 0_1 was being assigned")
+		require.Empty(t, h.m.Snapshot(h.now).Active)
+
+		h = stable(t, active("0_0"))
+		h.assign(active("0_1"))
+		h.after(interval)
+		late := h.open[0]
+		h.done(TasksRevoked, boom)
+		h.answerTo(late, code(42))
+		require.Len(t, h.errs, 1, "an answer that comes too late is no second failure")
+	})
+	t.Run("AS-14 a callback that fails when it counts for nothing is told", func(t *testing.T) {
+		boom := errors.New("boom")
+		for _, kind := range []CallbackKind{TasksRevoked, TasksAssigned} {
+			h := stable(t, active("0_0"))
+			h.assign(active("0_1"))
+			if kind == TasksAssigned {
+				h.done(TasksRevoked)
+			}
+			h.answer(code(25))
+			h.done(kind, boom)
+			require.Equal(t, Fenced, h.m.State())
+			require.Len(t, h.errs, 1)
+			require.ErrorIs(t, h.errs[0], boom)
+			var e *Error
+			require.ErrorAs(t, h.errs[0], &e)
+			require.False(t, e.Fatal, "what it may have left behind is lost anyway")
+			require.ErrorIs(t, h.m.Snapshot(h.now).LastError, boom)
+			h.done(TasksLost)
+			require.Equal(t, Joining, h.m.State())
+		}
 	})
 	t.Run("a task that was revoked is not lost", func(t *testing.T) {
 		h := stable(t, active("0_0", "0_1"))
@@ -234,6 +297,10 @@ func TestProtocolErrors(t *testing.T) {
 			require.Equal(t, Fatal, h.m.State())
 			require.Equal(t, []CallbackKind{TasksLost}, h.kinds())
 			require.Empty(t, h.ran[0].Active)
+			require.Len(t, h.errs, 1)
+			require.Empty(t, eventsOf[TargetReceived](h), "no part of it is applied")
+			h.done(TasksLost)
+			require.Equal(t, int32(-1), h.heartbeat().MemberEpoch, "the coordinator counts on the member")
 			for _, part := range []string{`"shop"`, "77", "0, 1"} {
 				require.ErrorContains(t, h.errs[0], part)
 			}
@@ -243,6 +310,7 @@ func TestProtocolErrors(t *testing.T) {
 		h := stable(t, active("0_0"))
 		h.answer(func(r *kmsg.StreamsGroupHeartbeatResponse) { r.StandbyTasks = []kmsg.TaskIDs{} })
 		require.Equal(t, Fatal, h.m.State())
+		require.Len(t, h.errs, 1)
 		require.ErrorContains(t, h.errs[0], "breaks the protocol")
 		require.Equal(t, tasks("0_0"), h.done(TasksLost).Active)
 		require.Equal(t, int32(-1), h.sent[len(h.sent)-1].req.MemberEpoch)
@@ -250,9 +318,16 @@ func TestProtocolErrors(t *testing.T) {
 	t.Run("CC-028 an error code is an error whatever else the response says", func(t *testing.T) {
 		h := newHarness(t)
 		h.join()
-		h.assign(active("0_0"), func(r *kmsg.StreamsGroupHeartbeatResponse) { r.ErrorCode = 30 })
+		h.assign(active("0_0"), func(r *kmsg.StreamsGroupHeartbeatResponse) {
+			r.ErrorCode, r.ErrorMessage, r.MemberEpoch = 42, kmsg.StringPtr("text m"), 9
+		})
 		require.Equal(t, Fatal, h.m.State())
 		require.Equal(t, []CallbackKind{TasksLost}, h.kinds())
+		require.Empty(t, h.ran[0].Active)
+		require.ErrorIs(t, h.errs[0], kerr.InvalidRequest)
+		require.ErrorContains(t, h.errs[0], "text m")
+		require.Empty(t, eventsOf[EpochChanged](h), "nothing else of it is read")
+		require.Empty(t, eventsOf[TargetReceived](h))
 	})
 }
 
@@ -319,7 +394,7 @@ func TestReadiness(t *testing.T) {
 		require.Equal(t, want, h.done(TasksAssigned).Ready, "CC-032 status %d", c)
 	}
 	t.Run("CC-034 CC-035 ST-7 B47 readiness flips without tasks", func(t *testing.T) {
-		h := stable(t, active("0_0").standbys("0_1"))
+		h := stable(t, active("0_0").standbys("0_1").warmups("1_0"))
 		for _, ready := range []bool{false, true} {
 			if ready {
 				h.answer()
@@ -329,8 +404,8 @@ func TestReadiness(t *testing.T) {
 			require.Equal(t, Reconciling, h.m.State())
 			cb := h.done(TasksAssigned)
 			require.Equal(t, ready, cb.Ready)
-			require.Equal(t, active("0_0").standbys("0_1"), roles{cb.Active, cb.Standby, cb.Warmup})
-			h.requireReported(active("0_0").standbys("0_1"), h.heartbeat())
+			require.Equal(t, active("0_0").standbys("0_1").warmups("1_0"), roles{cb.Active, cb.Standby, cb.Warmup})
+			h.requireReported(active("0_0").standbys("0_1").warmups("1_0"), h.heartbeat())
 			h.answer(func(r *kmsg.StreamsGroupHeartbeatResponse) {
 				if !ready {
 					status(5)(r)
@@ -370,6 +445,7 @@ func TestFencing(t *testing.T) {
 					sent := len(h.sent)
 					h.after(interval)
 					require.Len(t, h.sent, sent, "nothing is sent while fenced")
+					require.Zero(t, h.callbacks[0].Epoch)
 					lost := h.done(TasksLost, failure)
 					if s != Joining {
 						require.Equal(t, tasks("0_0"), lost.Active)
@@ -389,11 +465,27 @@ func TestFencing(t *testing.T) {
 		h := in(t, PrepareLeaving)
 		h.answer(code(25))
 		require.Equal(t, Unsubscribed, h.m.State())
+		require.Nil(t, h.m.Snapshot(h.now).Target)
+		require.False(t, h.m.LeaveDone(), "the callback still runs")
 		h.done(TasksRevoked)
 		require.True(t, h.m.LeaveDone())
 		sent := len(h.sent)
 		h.after(interval)
 		require.Len(t, h.sent, sent, "no leave and no rejoin")
+	})
+	t.Run("CC-039 SM-10 fenced while preparing to leave, before the join was answered", func(t *testing.T) {
+		h := in(t, Joining)
+		h.m.Leave(h.now, LeaveDefault)
+		h.run()
+		require.Equal(t, PrepareLeaving, h.m.State())
+		h.answer(code(25))
+		require.Equal(t, Unsubscribed, h.m.State())
+		require.False(t, h.m.Snapshot(h.now).Leaving, "the leave is complete")
+		require.Equal(t, int32(-1), h.m.epoch)
+		h.done(TasksLost)
+		require.True(t, h.m.LeaveDone())
+		h.after(10 * interval)
+		require.Empty(t, h.sent, "no leave and no rejoin")
 	})
 	t.Run("CC-040 SM-11 fenced while leaving", func(t *testing.T) {
 		h := newHarness(t)

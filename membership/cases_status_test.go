@@ -56,6 +56,18 @@ func TestStatuses(t *testing.T) {
 		h.answer(status(4)) // while the tasks are given up
 		h.requireLeaves()
 	})
+	t.Run("ST-3 ST-4 the first code that ends it is the reason, and the only one", func(t *testing.T) {
+		for _, codes := range [][]int8{{2, 4}, {4, 2}, {1, 4, 4}} {
+			h := stable(t, active("0_0"), failOnStatus)
+			h.answer(status(codes...))
+			want := codes[0]
+			if want == 1 {
+				want = 4
+			}
+			require.Zero(t, h.requireStatusError(want))
+			h.requireLeaves()
+		}
+	})
 	t.Run("SD-3 who asks for the shutdown shuts down as well", func(t *testing.T) {
 		h := stable(t, active("0_0"), failOnStatus)
 		h.m.RequestShutdown()
@@ -148,6 +160,7 @@ func TestStatuses(t *testing.T) {
 		h.clear()
 		h.done(TasksLost)
 		require.Equal(t, []StatusChanged{{}}, eventsOf[StatusChanged](h))
+		require.Empty(t, h.m.Snapshot(h.now).Statuses)
 		h.after(5 * interval)
 		require.Equal(t, Joining, h.m.State())
 		require.Empty(t, h.errs)

@@ -153,6 +153,8 @@ func TestSurvives(t *testing.T) {
 			h.after(backoffMax)
 		}
 		require.Len(t, h.errs, 1, "told once, until it changes")
+		require.ErrorIs(t, h.m.Snapshot(h.now).LastError, kerr.TopicAuthorizationFailed)
+		require.NotSame(t, h.errs[0], h.m.Snapshot(h.now).LastError, "the latest of them")
 		require.Equal(t, StateStable, h.m.State())
 		h.requireReported(active("0_0"), h.heartbeat())
 		h.answer()
@@ -200,7 +202,7 @@ func TestSurvives(t *testing.T) {
 		require.Empty(t, h.ran)
 		told := eventsOf[Unreachable](h)
 		require.InDelta(t, 5, len(told), 1, "CO-7 B76: a warning a minute")
-		require.GreaterOrEqual(t, told[0].For, unreachableAfter)
+		require.InDelta(t, unreachableAfter+interval, told[0].For, float64(interval+backoffMax), "since the last good answer")
 		require.ErrorContains(t, told[0].Err, "refused")
 		require.Greater(t, h.m.Snapshot(h.now).SilentFor, 4*unreachableAfter)
 		h.after(backoffMax)
@@ -236,6 +238,10 @@ func TestSurvives(t *testing.T) {
 			}
 			require.True(t, h.m.LeaveDone(), s)
 			require.Empty(t, h.m.Snapshot(h.now).Active, s)
+			require.Nil(t, h.m.Snapshot(h.now).Target, s)
+			require.Empty(t, h.errs, s)
+			_, ok := h.m.Epoch()
+			require.False(t, ok, s)
 			n := len(h.sent)
 			h.after(10 * interval)
 			require.Len(t, h.sent, n, s)

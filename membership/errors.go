@@ -52,7 +52,7 @@ func (m *Member) fail(err error, leave bool) {
 	}
 	m.report(err)
 	was := m.state
-	leave = leave && m.known && m.coordinator && was != Unsubscribed
+	leave = leave && m.known && was != Unsubscribed
 	if was == PrepareLeaving || was == Leaving || was == Unsubscribed {
 		m.leaveFinished()
 	}

@@ -132,6 +132,14 @@ type (
 	}
 	// PollTimerExpired is an application that did not poll in time.
 	PollTimerExpired struct{ Limit time.Duration }
+	// ShutdownRequested is a member that was asked to have the whole application shut
+	// down.
+	ShutdownRequested struct{}
+	// LeftSilently is a member that has left and could not make sure that the
+	// coordinator knows: it finds out when the session ends.
+	LeftSilently struct{ Attempts int }
+	// PolledLate is an application that comes round after the poll timer has expired.
+	PolledLate struct{ By, Limit time.Duration }
 	// GroupSettings are the intervals that the coordinator asked for.
 	GroupSettings struct {
 		HeartbeatInterval, TaskOffsetInterval time.Duration
@@ -156,4 +164,7 @@ func (SourcesResolved) memberEvent()   {}
 func (DescriptionSent) memberEvent()   {}
 func (TopologyCompared) memberEvent()  {}
 func (PollTimerExpired) memberEvent()  {}
+func (ShutdownRequested) memberEvent() {}
+func (LeftSilently) memberEvent()      {}
+func (PolledLate) memberEvent()        {}
 func (GroupSettings) memberEvent()     {}

@@ -151,6 +151,7 @@ func TestFieldReports(t *testing.T) {
 			require.Len(t, h.errs, 1)
 			require.Equal(t, []CallbackKind{TasksLost}, h.kinds(), "nothing is opened")
 			require.Equal(t, tasks("0_0"), h.done(TasksLost).Active)
+			require.Equal(t, int32(-1), h.open[len(h.open)-1].req.MemberEpoch)
 		})
 	}
 	t.Run("B52 B77 the same task twice", func(t *testing.T) {
@@ -354,7 +355,10 @@ func TestFieldReports(t *testing.T) {
 		h := stable(t, active("0_0"))
 		h.answer(epoch(0))
 		require.Equal(t, Fatal, h.m.State())
+		require.Len(t, h.errs, 1)
 		require.ErrorContains(t, h.errs[0], "no member epoch")
+		h.done(TasksLost)
+		require.Equal(t, int32(-1), h.open[len(h.open)-1].req.MemberEpoch, "it has counted on the member before")
 	})
 	t.Run("B82 the acknowledgement does not wait for the timer", func(t *testing.T) {
 		h := stable(t, active("0_0", "0_1"))

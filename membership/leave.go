@@ -48,6 +48,7 @@ func (m *Member) Leave(now time.Duration, mode LeaveMode) {
 // startLeaving is the step from the last callback to the leave heartbeat.
 func (m *Member) startLeaving() {
 	m.forget()
+	m.confirmed = none // copies are not revoked
 	m.setEpoch(m.leaveEpoch())
 	m.to(Leaving)
 	m.sayGoodbye()
@@ -71,8 +72,10 @@ func (m *Member) sayGoodbye() {
 func (m *Member) leaveStep(now time.Duration, fx *Effects) {
 	g := &m.goodbye
 	switch {
-	case m.skipsLeave(), now >= g.till && (!m.coordinator || g.attempts > 0):
+	case m.skipsLeave():
 		m.leaveFinished()
+	case now >= g.till && (!m.coordinator || g.attempts > 0):
+		m.leaveGivenUp()
 	case m.coordinator && now >= g.at:
 		fx.Heartbeat, fx.HeartbeatID = m.buildLeave(now), m.nextID()
 		m.leaveID = fx.HeartbeatID
@@ -110,7 +113,7 @@ func (m *Member) buildLeave(now time.Duration) *kmsg.StreamsGroupHeartbeatReques
 // it has acted upon already does no harm: it is not known any more.
 func (m *Member) leaveLost(now, wait time.Duration) {
 	if now+wait >= m.goodbye.till {
-		m.leaveFinished()
+		m.leaveGivenUp()
 		return
 	}
 	m.leaveID = 0
@@ -166,6 +169,12 @@ func (m *Member) leaveFinished() {
 	m.goodbye.wanted = false
 }
 
+// leaveGivenUp completes a leave of which the coordinator may not know.
+func (m *Member) leaveGivenUp() {
+	m.event(LeftSilently{Attempts: m.goodbye.attempts})
+	m.leaveFinished()
+}
+
 // leaveAnswered handles the answer to a leave. An error ends it, too:
 // GROUP_ID_NOT_FOUND, for example, says that there is nothing left to leave. But a
 // coordinator that has moved, or is loading, has not taken note of it.
@@ -200,7 +209,7 @@ func (m *Member) leaveFailed(now time.Duration, kind FailureKind, err error) {
 	case TimedOut:
 		m.leaveLost(now, wait)
 	default:
-		m.leaveFinished()
+		m.leaveGivenUp()
 	}
 }
 
@@ -210,10 +219,19 @@ func (m *Member) LeaveDone() bool {
 	return !m.leavePending && !m.fatalLeave && (m.state == Unsubscribed || m.state == Fatal) && len(m.calls) == 0
 }
 
-// goStale leaves because the application did not come round in time: rules
-// HB-2, SM-16 and SM-17. The answer to this leave does not matter.
+// Disown says that the tasks can be somebody else's although the coordinator has not
+// said so: the producer that goes with them was replaced, or a commit has failed for
+// good. The member leaves, loses its active tasks, and joins again at the next Poll:
+// rule OC-5. It has no effect on a member that is not in the group.
+func (m *Member) Disown(now time.Duration) {
+	m.now = now
+	m.disowned = m.state.live()
+}
+
+// goStale leaves because the application did not come round in time, or because its
+// tasks were disowned: rules HB-2, SM-16, SM-17 and OC-5. The answer to this leave does
+// not matter.
 func (m *Member) goStale(now time.Duration, fx *Effects) {
-	m.event(PollTimerExpired{Limit: m.cfg.MaxPollInterval})
 	lost := m.mayRun()
 	m.dropPass()
 	m.to(PrepareLeaving)

@@ -197,6 +197,7 @@ type memberState struct {
 	calls                      map[uint64]call
 	awaited                    uint64 // the callback that Fenced, Stale or PrepareLeaving waits for
 	staleDone, polledStale     bool   // in Stale: "tasks lost" is over; the application is back
+	disowned                   bool   // leave, lose the tasks and join again; only while the state is live
 
 	// The coordinator.
 	coordinator  bool
@@ -218,8 +219,9 @@ type memberState struct {
 	attempts    int
 	backoffTill time.Duration
 	rejoinAt    time.Duration
-	rejoins     int // joins since a heartbeat as a member was answered well
-	bounced     int // coordinators in a row that were none
+	rejoins     int           // joins since a heartbeat as a member was answered well
+	ackAt       time.Duration // not before, for an acknowledgement
+	bounced     int           // coordinators in a row that were none
 	pollAt      time.Duration
 
 	// Delta memory: what the coordinator knows already.
@@ -253,9 +255,9 @@ func New(cfg Config) (*Member, error) {
 	}
 	cfg.ClientTags = maps.Clone(cfg.ClientTags)
 	m := &Member{memberState{
-		cfg: cfg, target: none, current: none, confirmed: assignment{},
+		cfg: cfg, target: none, current: none, confirmed: none,
 		calls: map[uint64]call{}, endpointEpoch: -1, reportedAt: -1, recoveryLag: -1, offsetInterval: -1,
-		sentAt: -1, version: -1, settings: GroupSettings{-1, -1, -1}, patterns: hasPatterns(cfg.Topology),
+		sentAt: -1, ackAt: -acksAtOnce * acksApart, version: -1, settings: GroupSettings{-1, -1, -1}, patterns: hasPatterns(cfg.Topology),
 	}}
 	return m, nil
 }
@@ -298,6 +300,9 @@ func (m *Member) Join(now time.Duration) {
 // timer and lets a stale member rejoin.
 func (m *Member) Poll(now time.Duration) {
 	m.now = now
+	if late := now - m.pollAt; late > 0 && m.cfg.PollGuard && (m.state.live() || m.state == Fenced || m.state == Stale) {
+		m.event(PolledLate{By: late, Limit: m.cfg.MaxPollInterval})
+	}
 	m.restartPollTimer(now)
 	if m.state == Stale {
 		m.polledStale = true
@@ -309,7 +314,12 @@ func (m *Member) restartPollTimer(now time.Duration) { m.pollAt = now + m.cfg.Ma
 
 // RequestShutdown asks the whole application to shut down, with the next
 // heartbeat. It cannot be taken back.
-func (m *Member) RequestShutdown() { m.shutdown = true }
+func (m *Member) RequestShutdown() {
+	if !m.shutdown {
+		m.shutdown = true
+		m.event(ShutdownRequested{})
+	}
+}
 
 // ForceHeartbeat makes a heartbeat due now, for tests.
 func (m *Member) ForceHeartbeat() { m.dueAt = -1 }

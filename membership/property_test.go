@@ -2,6 +2,7 @@ package membership
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -36,6 +37,17 @@ type world struct {
 	told      *roles // what the coordinator was told since the join or the last failure
 	ready     bool
 	toldReady bool
+	// news is whether something has happened that the coordinator waits to be told,
+	// although the tasks may be those that it knows: rules HB-7a and AS-1a.
+	news          bool
+	offsets, ends offsetMap
+	memory        memory
+}
+
+// untell is that the coordinator may have lost what it was told.
+func (w *world) untell() {
+	w.told = nil
+	w.memory.forget()
 }
 
 // pump steps until nothing is due. It must come to rest.
@@ -75,6 +87,9 @@ func (w *world) take(fx *Effects) {
 		switch e := e.(type) {
 		case StateChanged:
 			require.Contains(w, permitted[e.To], e.From)
+			if e.From == Leaving && e.To == Unsubscribed {
+				w.confirmed, w.ready = roles{}, false // copies go without a callback
+			}
 		case EpochChanged:
 			w.epochChanged(e)
 		}
@@ -124,6 +139,7 @@ func (w *world) heartbeat(s sentHeartbeat) {
 		require.Equal(w, roles{}, got)
 		w.told = nil
 	case carries:
+		require.True(w, w.told == nil || w.news, "nothing is told without need")
 		var starting []topology.TaskID
 		for _, cb := range w.callbacks {
 			starting = append(starting, cb.Active...)
@@ -146,12 +162,14 @@ func (w *world) heartbeat(s sentHeartbeat) {
 			require.Empty(w, got.warmup)
 		}
 		told := w.confirmed
-		w.told, w.toldReady = &told, w.ready
+		w.told, w.toldReady, w.news = &told, w.ready, false
 	default:
 		require.NotNil(w, w.told, "the coordinator does not know the tasks")
+		require.False(w, w.news, "it waits for a report")
 		require.Equal(w, w.confirmed, *w.told)
 		require.Equal(w, w.ready, w.toldReady)
 	}
+	w.memory.check(w, w.now, s.req, w.offsets, w.ends, w.confirmed.warmup)
 }
 
 // finish returns from the oldest callback.
@@ -178,7 +196,7 @@ func (w *world) finish(err error) {
 		require.Empty(w, minus(cb.Standby, minus(cb.Standby, cb.Active)), "a task runs in one role")
 		w.runs = cb.Active
 		if err == nil {
-			w.confirmed, w.ready = roles{cb.Active, cb.Standby, cb.Warmup}, cb.Ready
+			w.confirmed, w.ready, w.news = roles{cb.Active, cb.Standby, cb.Warmup}, cb.Ready, true
 		}
 	}
 	w.m.CallbackDone(w.now, cb.ID, err)
@@ -212,6 +230,8 @@ func (w *world) drawResponse(t *rapid.T, req *kmsg.StreamsGroupHeartbeatRequest)
 		resolution(matching(rapid.SampledFrom([]string{"late-a", "late-b"}).Draw(t, "topic")))(resp)
 	}
 	resp.HeartbeatIntervalMillis = rapid.SampledFrom([]int32{5000, 5000, 1000, 0, -1}).Draw(t, "interval")
+	resp.TaskOffsetIntervalMillis = rapid.SampledFrom([]int32{7000, 7000, 7000, 60_000, 0}).Draw(t, "offset interval")
+	resp.EndpointInformationEpoch = rapid.SampledFrom([]int32{3, 3, 3, 3, 3, 4, 5, 0, leap + 10, math.MaxInt32}).Draw(t, "endpoint epoch")
 	if rapid.IntRange(0, 2).Draw(t, "with a status") == 0 {
 		status(rapid.SampledFrom([]int8{5, 5, 5, 3, 1, 1, 0, 6, 99, 2, 4}).Draw(t, "status"))(resp)
 	}
@@ -245,7 +265,7 @@ func TestInvariants(t *testing.T) {
 		}
 		m, err := New(cfg)
 		require.NoError(t, err)
-		w := &world{T: t, m: m}
+		w := &world{T: t, m: m, memory: newMemory()}
 		answer := func(from *[]sentHeartbeat, name string) {
 			if len(*from) == 0 {
 				return
@@ -258,14 +278,22 @@ func TestInvariants(t *testing.T) {
 			if lost {
 				m.HeartbeatFailed(w.now, s.id, rapid.SampledFrom([]FailureKind{Disconnected, TimedOut}).Draw(t, "failure"), errors.New("lost"))
 				if counts {
-					w.told = nil
+					w.untell()
 				}
 				return
 			}
 			resp := w.drawResponse(t, s.req)
+			before, known := m.State(), m.target.counter
 			m.HeartbeatAnswered(w.now, s.id, resp)
-			if counts && resp.ErrorCode != 0 {
-				w.told = nil
+			switch {
+			case !counts:
+			case resp.ErrorCode != 0:
+				w.untell()
+			default:
+				w.memory.heard(resp)
+				if resp.ActiveTasks != nil && before != PrepareLeaving && m.target.counter == known {
+					w.news = true
+				}
 			}
 		}
 		m.Join(0)
@@ -297,8 +325,8 @@ func TestInvariants(t *testing.T) {
 			case 14:
 				w.answerDescription()
 			case 15:
-				n := int64(rapid.IntRange(0, 3).Draw(t, "offset"))
-				m.SetTaskOffsets(map[topology.TaskID]int64{{Subtopology: "0"}: n}, map[topology.TaskID]int64{{Subtopology: "0"}: 3})
+				w.offsets, w.ends = drawOffsets(t, "offset"), drawOffsets(t, "end")
+				m.SetTaskOffsets(w.offsets, w.ends)
 			case 16:
 				if rapid.IntRange(0, 9).Draw(t, "the driver has to stop") > 0 {
 					continue
@@ -320,7 +348,7 @@ func TestInvariants(t *testing.T) {
 						version = 0
 					}
 					if version != m.version {
-						w.told = nil
+						w.untell()
 					}
 					m.CoordinatorFound(w.now, version)
 				}

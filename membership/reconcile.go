@@ -15,6 +15,9 @@ type pass struct {
 	dropped bool
 	// assigning means that "tasks assigned" was asked for.
 	assigning bool
+	// void means that what was assigned has been taken away before "tasks assigned" has
+	// returned.
+	void bool
 }
 
 // purpose is what is to happen when a callback has returned.
@@ -89,7 +92,12 @@ func (m *Member) CallbackDone(now time.Duration, id uint64, err error) {
 		return
 	}
 	// Whatever the outcome, the tasks are gone and the member goes on.
-	m.confirmed = assignment{}
+	m.confirmed = none
+	for before, o := range m.calls { // none, if callbacks return in their order
+		if before < id && o.pass != nil {
+			o.pass.void = true
+		}
+	}
 	if m.state == Fatal {
 		m.forget()
 	}
@@ -112,13 +120,14 @@ func (m *Member) CallbackDone(now time.Duration, id uint64, err error) {
 
 func (m *Member) passReturned(c call, err error) {
 	p := c.pass
-	if err == nil && c.purpose == passAssign {
+	if err == nil && c.purpose == passAssign && !p.void {
 		m.confirmed = p.goal.withoutOverlaps()
 	}
-	if p.dropped {
-		return
-	}
 	switch {
+	case p.dropped:
+		if err != nil {
+			m.report(m.callbackError(c.cb, err))
+		}
 	case err != nil:
 		// The application is neither in the old state nor in the new one: going on
 		// would be a guess.

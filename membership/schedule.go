@@ -127,6 +127,9 @@ func (m *Member) heartbeatStep(now time.Duration, fx *Effects) {
 		m.leaveStep(now, fx)
 	case !m.coordinator || !m.state.inGroup():
 	case m.pollExpired(now):
+		m.event(PollTimerExpired{Limit: m.cfg.MaxPollInterval})
+		m.goStale(now, fx)
+	case m.disowned:
 		m.goStale(now, fx)
 	case m.mayHeartbeat(now):
 		fx.Heartbeat, fx.HeartbeatID = m.build(now), m.nextID()
@@ -137,6 +140,7 @@ func (m *Member) heartbeatStep(now time.Duration, fx *Effects) {
 			m.rejoins++
 		}
 		if m.state == Acknowledging {
+			m.spaceAcks(now)
 			if m.target.same(m.current) {
 				m.to(StateStable)
 			} else {
@@ -144,6 +148,19 @@ func (m *Member) heartbeatStep(now time.Duration, fx *Effects) {
 			}
 		}
 	}
+}
+
+// acksAtOnce is how many acknowledgements in a row go out at once. A rebalance has
+// two or three steps.
+const (
+	acksAtOnce = 8
+	acksApart  = time.Second
+)
+
+// spaceAcks keeps acknowledgements apart if there is no end of them: a coordinator
+// whose every answer brings another assignment would get them as fast as it answers.
+func (m *Member) spaceAcks(now time.Duration) {
+	m.ackAt = max(m.ackAt, now-(acksAtOnce-1)*acksApart) + acksApart
 }
 
 func (m *Member) nextID() uint64 {
@@ -166,7 +183,7 @@ func (m *Member) heartbeatAt() (at time.Duration, ok bool) {
 	case m.state == Joining:
 		return max(m.backoffTill, m.rejoinAt), true
 	case m.state == Acknowledging:
-		return m.backoffTill, true
+		return max(m.backoffTill, m.ackAt), true
 	case m.state == StateStable || m.state == Reconciling || m.state == PrepareLeaving && m.epoch > 0:
 		return max(m.dueAt, m.backoffTill), true
 	}
@@ -200,6 +217,9 @@ func (m *Member) NextDeadline() (at time.Duration, ok bool) {
 	}
 	if m.cfg.PollGuard && m.state.live() && m.coordinator {
 		earliest(m.pollAt)
+	}
+	if m.disowned && m.coordinator {
+		earliest(0)
 	}
 	if t, due := m.patienceEnds(); due {
 		earliest(t)

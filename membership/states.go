@@ -29,6 +29,7 @@ func (m *Member) to(next State) {
 	}
 	from := m.state
 	m.state = next
+	m.disowned = m.disowned && next.live() // else the tasks are being lost anyway
 	m.event(StateChanged{From: from, To: next, Epoch: m.epoch})
 	if next == Joining {
 		m.dropPass() // a callback of the former membership counts for nothing

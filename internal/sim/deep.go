@@ -19,7 +19,7 @@ import (
 // change.
 var ignored = map[string]bool{
 	"cfg": true, "now": true, "findAttempts": true, "findAt": true, "heardAt": true, "warnedAt": true, "lastID": true,
-	"sentAt": true, "dueAt": true, "attempts": true, "backoffTill": true, "rejoinAt": true, "rejoins": true,
+	"sentAt": true, "dueAt": true, "attempts": true, "backoffTill": true, "ackAt": true, "rejoinAt": true, "rejoins": true,
 	"bounced": true, "pollAt": true, "reportedAt": true, "missing": true, "lastErr": true, "asked": true,
 	"at": true, "till": true, "Epoch": true,
 }

@@ -253,6 +253,12 @@ func (t Teller) Member(id string, e membership.Event) string {
 		return compared(who, e)
 	case membership.PollTimerExpired:
 		return fmt.Sprintf("%s did not poll for %s", who, e.Limit)
+	case membership.PolledLate:
+		return fmt.Sprintf("%s polls %s after the limit of %s", who, e.By, e.Limit)
+	case membership.ShutdownRequested:
+		return who + " asks the whole application to shut down"
+	case membership.LeftSilently:
+		return fmt.Sprintf("%s has left, and the coordinator may not know (%s)", who, plural(e.Attempts, "attempt"))
 	}
 	return ""
 }

@@ -93,13 +93,16 @@ func TestMemberStory(t *testing.T) {
 	t.Parallel()
 	var tell Teller
 	for want, e := range map[string]membership.Event{
-		"m is to run 0_0, and to give up 0_1":     membership.TargetReceived{Active: tasks(t, "0_0"), Revoke: tasks(t, "0_1"), Ready: true},
-		"m has given up 0_1 after 5ms":            membership.CallbackFinished{Kind: membership.TasksRevoked, Tasks: tasks(t, "0_1"), Took: 5 * time.Millisecond},
-		"m runs none (error: disk full)":          membership.CallbackFinished{Kind: membership.TasksAssigned, Err: errors.New("disk full")},
-		"m: MISSING_INTERNAL_TOPICS (missing: x)": membership.StatusChanged{Statuses: []membership.Status{{Code: 3, Detail: "missing: x"}}},
-		"m is FENCED (was STABLE)":                membership.StateChanged{From: membership.StateStable, To: membership.Fenced},
-		"m did not poll for 5m0s":                 membership.PollTimerExpired{Limit: 5 * time.Minute},
-		"m may replace topology epoch 1 by 2":     membership.TopologyCompared{Difference: &topology.Difference{OlderEpoch: 1, NewerEpoch: 2}},
+		"m is to run 0_0, and to give up 0_1":                      membership.TargetReceived{Active: tasks(t, "0_0"), Revoke: tasks(t, "0_1"), Ready: true},
+		"m has given up 0_1 after 5ms":                             membership.CallbackFinished{Kind: membership.TasksRevoked, Tasks: tasks(t, "0_1"), Took: 5 * time.Millisecond},
+		"m runs none (error: disk full)":                           membership.CallbackFinished{Kind: membership.TasksAssigned, Err: errors.New("disk full")},
+		"m: MISSING_INTERNAL_TOPICS (missing: x)":                  membership.StatusChanged{Statuses: []membership.Status{{Code: 3, Detail: "missing: x"}}},
+		"m is FENCED (was STABLE)":                                 membership.StateChanged{From: membership.StateStable, To: membership.Fenced},
+		"m did not poll for 5m0s":                                  membership.PollTimerExpired{Limit: 5 * time.Minute},
+		"m polls 7s after the limit of 5m0s":                       membership.PolledLate{By: 7 * time.Second, Limit: 5 * time.Minute},
+		"m asks the whole application to shut down":                membership.ShutdownRequested{},
+		"m has left, and the coordinator may not know (1 attempt)": membership.LeftSilently{Attempts: 1},
+		"m may replace topology epoch 1 by 2":                      membership.TopologyCompared{Difference: &topology.Difference{OlderEpoch: 1, NewerEpoch: 2}},
 		"m does not join: topology epoch 2 is not safe to replace 1: because": membership.TopologyCompared{
 			Difference: &topology.Difference{OlderEpoch: 1, NewerEpoch: 2}, Refused: []topology.Finding{{Reason: "because"}},
 		},
