@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/stretchr/testify/assert"
@@ -18,19 +19,52 @@ import (
 // and the events.
 type answer struct {
 	w      *world
+	req    *Request // nil if time has passed
+	member string   // that sent it
 	resp   kmsg.StreamsGroupHeartbeatResponse
 	recs   []record.Record
 	create []topics.NewTopic
 	events []Event
 }
 
-// ok expects a member epoch and no error.
+// ok expects a member epoch, no error, and what is in every answer; one to a
+// leave has nothing else in it.
 func (a *answer) ok(epoch int32) *answer {
 	a.w.t.Helper()
 	require.Zero(a.w.t, a.resp.ErrorCode, "%v: %s", kerr.ErrorForCode(a.resp.ErrorCode), deref(a.resp.ErrorMessage))
-	assert.Equal(a.w.t, epoch, a.resp.MemberEpoch, "member epoch")
-	assert.NotNil(a.w.t, a.resp.Status)
+	want := kmsg.NewStreamsGroupHeartbeatResponse()
+	want.Version, want.MemberID, want.MemberEpoch = a.req.Version, a.member, epoch
+	want.AcceptableRecoveryLag, want.Status = -1, []kmsg.StreamsGroupHeartbeatResponseStatus{}
+	if a.req.MemberEpoch >= 0 {
+		want.HeartbeatIntervalMillis = a.w.effective("heartbeat.interval.ms", 5000, 5000)
+		want.TaskOffsetIntervalMillis = a.w.effective("task.offset.interval.ms", 60000, 15000)
+		want.AcceptableRecoveryLag = int64(a.w.effective("acceptable.recovery.lag", 10000, 0))
+		want.ActiveTasks, want.StandbyTasks, want.WarmupTasks = a.resp.ActiveTasks, a.resp.StandbyTasks, a.resp.WarmupTasks
+		want.EndpointInformationEpoch, want.PartitionsByUserEndpoint = a.resp.EndpointInformationEpoch, a.resp.PartitionsByUserEndpoint
+		want.TopologyDescriptionRequired = a.resp.TopologyDescriptionRequired
+		require.NotNil(a.w.t, a.resp.Status, "the list of statuses")
+		want.Status = a.resp.Status
+		if g := a.w.c.groups[a.req.Group]; g != nil && g.topology != nil && hasPatterns(g.topology) {
+			want.UnknownTags = a.resp.UnknownTags // what the patterns stand for
+		}
+	}
+	assert.Equal(a.w.t, want, a.resp)
 	return a
+}
+
+// effective is the value of a config that has an override: what the group says,
+// but not below the bound, else what the broker says, else the default.
+func (w *world) effective(name string, def, least int32) int32 {
+	w.t.Helper()
+	value, ok := w.groupConfigs["streams."+name]
+	if !ok {
+		if value, ok = w.broker["group.streams."+name]; !ok {
+			return def
+		}
+	}
+	n, err := strconv.ParseInt(value, 10, 32)
+	require.NoError(w.t, err)
+	return max(int32(n), least)
 }
 
 // err expects a refusal that carries nothing else and appends nothing.

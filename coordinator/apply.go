@@ -24,6 +24,7 @@ type softChanges struct {
 	config       *effective
 	initialDelay time.Duration // to be started, if above 0
 	endpointBump bool
+	unseen       bool         // see group.unseen
 	endpoints    endpointList // if it is filled
 	shutdownBy   string
 
@@ -60,6 +61,9 @@ func (c *Coordinator) Apply(now Now, fx *Effects) {
 	}
 	if len(fx.Records) == 0 {
 		c.applySoft(now, soft.g, soft.m, soft)
+		if c.policy == Kafka && soft.shutdownBy != "" && soft.g.shutdownBy == "" {
+			soft.g.shutdownBy = soft.shutdownBy // by a stranger, of an empty group
+		}
 		return
 	}
 	before := soft.g.state()
@@ -125,6 +129,7 @@ func (c *coordinatorState) applyHeartbeat(now Now, m *member, soft *softChanges)
 	if soft.ends != nil {
 		m.ends = soft.ends
 	}
+	m.session.g.unseen = soft.unseen
 	c.arm(&m.session, now.Mono+soft.session, soft.session)
 	switch soft.rebalance {
 	case armTimer:

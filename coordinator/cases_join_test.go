@@ -42,7 +42,15 @@ func TestJoiningAndMemberEpochs(t *testing.T) {
 		}},
 		{"J-09 previous epoch with a subset", bothModes, func(w *world) {
 			at100(w)
-			w.hb("m1", 99, owned("s1:1,2")).ok(100)
+			a := w.hb("m1", 99, owned("s1:1,2")).ok(100).status().records()
+			if w.policy == KIP1071 {
+				a.tasks("s1:1-3") // D9: it has not heard of s1_3
+			} else {
+				a.noLists()
+			}
+			w.hb("m1", 99, owned("s1:1-3")).ok(100).noLists().status().records()
+			w.hb("m1", 99, owned("-")).ok(100).status().records()
+			w.wantMember("m1", "STABLE ME 100 PME 99 s1:1-3@100")
 		}},
 		{"J-09 previous epoch without owned tasks", bothModes, func(w *world) {
 			at100(w)
@@ -55,10 +63,17 @@ func TestJoiningAndMemberEpochs(t *testing.T) {
 		{"J-11 previous epoch, right task in the wrong role", bothModes, func(w *world) {
 			at100(w)
 			w.hb("m1", 99, owned("- | standby s1:1")).err(kerr.FencedMemberEpoch)
+			w.hb("m1", 99, owned("- | warmup s1:1")).err(kerr.FencedMemberEpoch)
+			w.wantMember("m1", "STABLE ME 100 PME 99 s1:1-3@100")
 		}},
 		{"J-12 current epoch, anything owned", bothModes, func(w *world) {
 			at100(w)
-			w.hb("m1", 100, owned("s1:0")).ok(100)
+			a := w.hb("m1", 100, owned("s1:0")).ok(100).status().records()
+			if w.policy == KIP1071 {
+				a.tasks("s1:1-3") // D9
+			} else {
+				a.noLists()
+			}
 		}},
 		{"J-12 an epoch before the previous one", bothModes, func(w *world) {
 			at100(w)
@@ -83,7 +98,7 @@ func TestJoiningAndMemberEpochs(t *testing.T) {
 			w.brokerConfig("group.streams.max.size", "2")
 			w.g10(memberSpec{id: "m1", tasks: "s1:0-5"}, memberSpec{id: "m2", tasks: "s2:0-2"})
 			w.join("m3").err(kerr.GroupMaxSizeReached)
-			w.join("m2").ok(10)
+			w.join("m2").ok(10).tasks("s2:0-2").status().records()
 		}},
 		{"J-17 owned tasks that do not exist", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: allNine})
@@ -94,8 +109,9 @@ func TestJoiningAndMemberEpochs(t *testing.T) {
 		}},
 		{"J-18 rejected heartbeat stores no offsets", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: allNine})
-			w.hb("m1", 10, owned("s9:0"), offsets("s1_0=10")).err(kerr.InvalidRequest)
+			w.hb("m1", 10, owned("s9:0"), offsets("s1_0=10"), ends("s1_0=20")).err(kerr.InvalidRequest)
 			assert.Empty(w.t, w.describe().Members[0].TaskOffsets)
+			assert.Empty(w.t, w.describe().Members[0].TaskEndOffsets)
 		}},
 		{"J-19 duplicate offsets", bothModes, func(w *world) {
 			w.t1(3)
@@ -129,6 +145,15 @@ func TestJoiningAndMemberEpochs(t *testing.T) {
 			in := w.stub.calls[0].Members[0]
 			assert.Equal(w.t, map[topology.TaskID]int64{{Subtopology: "s1", Partition: 1}: 7}, in.Offsets)
 			assert.Equal(w.t, map[topology.TaskID]int64{{Subtopology: "s1", Partition: 0}: 20}, in.EndOffsets)
+			// What was reported before if the request has none, else what it has.
+			w.hb("m1", 11, rack("s")).ok(12)
+			again := w.stub.calls[1].Members[0]
+			assert.Equal(w.t, in.Offsets, again.Offsets)
+			assert.Equal(w.t, in.EndOffsets, again.EndOffsets)
+			w.hb("m1", 12, rack("t"), ends("s1_2=9")).ok(13)
+			again = w.stub.calls[2].Members[0]
+			assert.Equal(w.t, in.Offsets, again.Offsets)
+			assert.Equal(w.t, map[topology.TaskID]int64{{Subtopology: "s1", Partition: 2}: 9}, again.EndOffsets)
 		}},
 		{"J-22 process id change", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: "s1:0-5"})
@@ -138,16 +163,18 @@ func TestJoiningAndMemberEpochs(t *testing.T) {
 		}},
 		{"J-24 null means unchanged", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: allNine, rack: "r1", tags: "zone=a"})
-			w.hb("m1", 10).ok(10).records()
+			w.hb("m1", 10).ok(10).noLists().status().records()
 			w.wantEpoch(10)
+			assert.Equal(w.t, "r1", *w.describe().Members[0].RackID)
+			assert.Len(w.t, w.describe().Members[0].ClientTags, 1)
 		}},
 		{"J-25 partition count change", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: "s1:0-5", target: "-"})
 			w.topic("bar", 6)
 			w.target("m1", "s1:0-5 s2:0-5")
 			before := w.c.groups[groupID].hash
-			w.hb("m1", 10).ok(11).tasks("s1:0-5 s2:0-5").records(
-				"17(GE 11)", "21(m1 s1:0-5 s2:0-5)", "20(11, now)", "22(m1 STABLE ME 11 PME 10 s1:0-5@10 s2:0-5@11)")
+			w.hb("m1", 10).ok(11).tasks("s1:0-5 s2:0-5").status().records(
+				"17(GE 11 VTE 0)", "21(m1 s1:0-5 s2:0-5)", "20(11, now)", "22(m1 STABLE ME 11 PME 10 s1:0-5@10 s2:0-5@11)")
 			assert.NotEqual(w.t, before, w.c.groups[groupID].hash)
 		}},
 		{"J-26 loaded group, nothing changed", bothModes, func(w *world) {
@@ -155,6 +182,19 @@ func TestJoiningAndMemberEpochs(t *testing.T) {
 			w.hb("m1", 10).ok(10).noLists().records()
 			require.NotNil(w.t, w.c.groups[groupID].configured())
 			assert.True(w.t, w.c.groups[groupID].configured().Ready())
+		}},
+		{"J-27 a topic of a running group changes", bothModes, func(w *world) {
+			w.g10(memberSpec{id: "m1", tasks: allNine})
+			w.hb("m1", 10).ok(10).noLists().status().records() // has looked
+			w.topic("bar", 4)
+			w.target("m1", "s1:0-5 s2:0-3")
+			a := w.hb("m1", 10).ok(11).tasks("s1:0-5 s2:0-3").status().records(
+				"17(GE 11 VTE 0)", "21(m1 s1:0-5 s2:0-3)", "20(11, now)", "22(m1 STABLE ME 11 PME 10 s1:0-5@10 s2:0-2@10 s2:3@11)")
+			assert.Equal(w.t, topics.Hash([]string{"bar", "foo"}, w.image), a.recs[0].(*record.GroupMetadata).MetadataHash)
+			assert.Equal(w.t, []Reason{ReasonTopicsChanged}, the[EpochBumped](a).Reasons)
+			assert.Zero(w.t, count[TopicsReady](a), "they were before")
+			w.hb("m1", 11).ok(11).noLists().status().records()
+			w.wantEpoch(11)
 		}},
 		{"J-28 refresh survives a failed write", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: allNine})
@@ -164,8 +204,9 @@ func TestJoiningAndMemberEpochs(t *testing.T) {
 			w.appendFails = kerr.NotEnoughReplicas
 			w.hb("m1", 10).err(kerr.CoordinatorNotAvailable)
 			w.wantEpoch(10)
-			w.hb("m1", 10).ok(11).tasks("s1:0-5 s2:0-3").records("17(GE 11)", "21", "20(11, now)", "22")
-			w.hb("m1", 11).ok(11).records()
+			w.hb("m1", 10).ok(11).tasks("s1:0-5 s2:0-3").status().records(
+				"17(GE 11 VTE 0)", "21(m1 s1:0-5 s2:0-3)", "20(11, now)", "22(m1 STABLE ME 11 PME 10 s1:0-5@10 s2:0-2@10 s2:3@11)")
+			w.hb("m1", 11).ok(11).noLists().status().records()
 		}},
 		{"J-33 assignor failure", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: allNine})
@@ -176,7 +217,7 @@ func TestJoiningAndMemberEpochs(t *testing.T) {
 			w.wantEpoch(10)
 			w.stub.err = nil
 			w.target("m1", allNine)
-			w.hb("m1", 10, rack("r")).ok(11)
+			w.hb("m1", 10, rack("r")).ok(11).noLists().status().records("19(m1)", "17(GE 11)", "20(11, now)", "22(m1 STABLE ME 11 PME 10 s1:0-5@10 s2:0-2@10)")
 		}},
 		{"J-33 an assignor that forgets a task", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: allNine})
@@ -232,7 +273,7 @@ func TestConfigsInHeartbeats(t *testing.T) {
 			w.g10(memberSpec{id: "m1", tasks: allNine})
 			w.groupConfig("streams.num.standby.replicas", "2")
 			w.target("m1", allNine)
-			a := w.hb("m1", 10).ok(11)
+			a := w.hb("m1", 10).ok(11).noLists().status().records("17(GE 11 VTE 0)", "20(11, now)", "22(m1 STABLE ME 11 PME 10 s1:0-5@10 s2:0-2@10)")
 			assert.Equal(w.t, []record.KeyValue{{Key: "num.standby.replicas", Value: "2"}}, a.recs[0].(*record.GroupMetadata).LastAssignmentConfigs)
 			assert.Equal(w.t, 2, w.stub.calls[0].StandbyReplicas)
 			assert.Equal(w.t, []Reason{ReasonAssignmentConfig}, the[EpochBumped](a).Reasons)
@@ -247,7 +288,9 @@ func TestConfigsInHeartbeats(t *testing.T) {
 		{"J-30 recovery lag config does not bump", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: allNine})
 			w.groupConfig("streams.acceptable.recovery.lag", "50000")
-			a := w.hb("m1", 10).ok(10).records()
+			a := w.hb("m1", 10).ok(10).noLists().status().records()
+			w.wantEpoch(10)
+			assert.Equal(w.t, []record.KeyValue{{Key: "num.standby.replicas", Value: "0"}}, w.c.groups[groupID].lastConfigs)
 			assert.EqualValues(w.t, 50000, a.resp.AcceptableRecoveryLag)
 			assert.EqualValues(w.t, 5000, a.resp.HeartbeatIntervalMillis)
 			assert.EqualValues(w.t, 60000, a.resp.TaskOffsetIntervalMillis)

@@ -213,7 +213,8 @@ func TestDescribeListDelete(t *testing.T) {
 			w.appendFails = kerr.NotEnoughReplicas
 			w.join("m1").err(kerr.CoordinatorNotAvailable)
 			assert.Equal(w.t, kerr.GroupIDNotFound.Code, w.c.Describe(groupID, nil).ErrorCode)
-			w.join("m1", rack("r"), endpoint("h:1"), tags("b=2", "a=1"), offsets("s1_0=3"), ends("s1_0=5")).ok(2)
+			w.join("m1", rack("r"), endpoint("h:1"), tags("b=2", "a=1")).ok(2)
+			w.hb("m1", 2, offsets("s1_0=3"), ends("s1_0=5")).ok(2).records()
 			d := w.describe()
 			assert.Equal(w.t, "Stable", d.State)
 			assert.EqualValues(w.t, 2, d.Epoch)
@@ -336,6 +337,12 @@ func TestDescribeListDelete(t *testing.T) {
 			w.replay(memberSpec{id: "m1", tasks: "-", target: "-", me: 1}.records(1)...)
 			assert.Nil(w.t, w.describe().Topology)
 			assert.Equal(w.t, "NotReady", w.describe().State)
+			// Its members hold on, and a join brings a topology.
+			w.c.Loaded(w.now, groupID)
+			w.hb("m1", 1, owned("-"), seen(9)).ok(2).noLists().status().endpoints(nobody...).records("17(GE 2 VTE -1)", "21(m1 -)", "20(2, now)", "22(m1 STABLE ME 2 PME 1 -)")
+			w.hb("m1", 2, owned("-")).ok(2).noLists().status().records()
+			w.target("m1", allNine)
+			w.join("m1").ok(3).tasks(allNine).status().records("23(TE 0)", "17(GE 3 VTE 0)", "21(m1 s1:0-5 s2:0-2)", "20(3, now)", "22(m1 STABLE ME 3 PME 2 s1:0-5@3 s2:0-2@3)")
 		}},
 	})
 }

@@ -233,9 +233,11 @@ func TestReconcileOther(t *testing.T) {
 			w.target("m1", "s1:0-5")
 			w.join("m1").ok(2).tasks("s1:0-5")
 			w.target("m1", "s1:0-2", "m2", "s1:3-5")
-			w.join("m2").ok(3).tasks("-")
+			w.join("m2").ok(3).tasks("-").status().records(
+				"19(m2)", "17(GE 3 VTE 0)", "21(m1 s1:0-2)", "21(m2 s1:3-5)", "20(3, now)", "22(m2 UNRELEASED_TASKS ME 3 PME 0 -)")
 			w.hb("m1", 2, owned("s1:0-2")).ok(3).tasks("s1:0-2").records("22(m1 STABLE ME 3 PME 2 s1:0-2@2)")
-			w.hb("m2", 3).ok(3).tasks("s1:3-5")
+			w.hb("m2", 3).ok(3).tasks("s1:3-5").records("22(m2 STABLE ME 3 PME 3 s1:3-5@3)")
+			w.wantState(Stable)
 		}},
 		{"R-72 newer target while revoking", bothModes, func(w *world) {
 			w.t1(6)
@@ -258,7 +260,8 @@ func TestReconcileOther(t *testing.T) {
 			w.g10(memberSpec{id: "m1", process: "px", tasks: "s1:0 | standby s1:1"}, memberSpec{id: "m2", process: "px", tasks: "-"}, memberSpec{id: "m3", tasks: "s1:1"})
 			w.groupConfig("streams.num.standby.replicas", "1")
 			w.target("m1", "s1:0", "m2", "- | standby s1:1", "m3", "s1:1 | standby s1:0")
-			w.hb("m2", 10, rack("r"), process("px")).ok(11).noLists()
+			a := w.hb("m2", 10, rack("r"), process("px")).ok(11).noLists()
+			assert.Equal(w.t, TasksWaiting{Group: groupID, Member: "m2", Role: Standby, Tasks: parseTasks("s1:1"), Holders: []string{"px"}}, the[TasksWaiting](a))
 			w.wantMember("m2", "UNRELEASED_TASKS ME 11 PME 10 -")
 			w.hb("m1", 10).ok(10).tasks("s1:0")
 			w.hb("m2", 11).ok(11).noLists()

@@ -143,6 +143,7 @@ func TestReplay(t *testing.T) {
 			w.groupConfig("streams.heartbeat.interval.ms", "6000")
 			w.g10(memberSpec{id: "m1", tasks: allNine})
 			w.hb("m1", 10).ok(10)
+			w.c.Unload("none")
 			w.c.Unload(groupID)
 			assert.False(w.t, w.c.Has(groupID))
 			assert.Empty(w.t, w.c.timers)

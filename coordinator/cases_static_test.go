@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/streamsgroup/streamsgroup/coordinator/record"
@@ -24,7 +25,7 @@ func TestStaticMembership(t *testing.T) {
 	runCases(t, []testCase{
 		{"S-01 first join", bothModes, func(w *world) {
 			w.target("a1", allNine)
-			a := w.join("a1", inst("i1")).ok(2)
+			a := w.join("a1", inst("i1")).ok(2).tasks(allNine).status().records("19(a1)", "23(TE 0)", "17(GE 2)", "21", "20", "22")
 			assert.Equal(w.t, "i1", *a.recs[0].(*record.MemberMetadata).InstanceID)
 			assert.Equal(w.t, map[string]string{"i1": "a1"}, w.c.groups[groupID].static)
 			assert.Equal(w.t, "i1", the[MemberJoined](a).InstanceID)
@@ -44,7 +45,8 @@ func TestStaticMembership(t *testing.T) {
 			w.hb("a2", -2, inst("i2")).ok(-2)
 			w.brokerConfig("group.streams.max.size", "2")
 			w.join("n", inst("i3")).err(kerr.GroupMaxSizeReached)
-			w.join("n", inst("i2"), process("pb")).ok(10)
+			w.join("n", inst("i2"), process("pb")).ok(10).tasks("-").status().records(
+				"t22(a2)", "t21(a2)", "t19(a2)", "19(n)", "21(n -)", "22(n STABLE ME 0 PME 0 -)", "22(n STABLE ME 10 PME 0 -)")
 		}},
 		{"S-06 unreleased", bothModes, func(w *world) {
 			base(w)
@@ -70,6 +72,7 @@ func TestStaticMembership(t *testing.T) {
 			base(w)
 			w.hb("other", -2, inst("i1")).err(kerr.FencedInstanceID)
 			w.hb("other", -1, inst("i1")).err(kerr.FencedInstanceID)
+			w.wantMember("a1", "STABLE ME 10 PME 9 s1:0-3@10")
 		}},
 		{"S-11 previous epoch with a foreign task", bothModes, func(w *world) {
 			base(w)
@@ -150,21 +153,32 @@ func TestStaticMembership(t *testing.T) {
 			assert.Equal(w.t, "s1", w.stub.calls[0].Subtopologies[0].ID)
 			assert.Len(w.t, w.stub.calls[0].Members, 1, "the old id is not described")
 		}},
+		{"S-30 rejoin with another rack of a member that had no target", bothModes, func(w *world) {
+			base(w, memberSpec{id: "a2", instance: "i2", process: "pb", tasks: "-", target: "-"})
+			require.Nil(w.t, w.c.groups[groupID].members["a2"].target)
+			w.hb("a2", -2, inst("i2")).ok(-2)
+			w.target("a1", "s1:0-3", "b2", "-")
+			w.join("b2", inst("i2"), process("pb"), rack("r2")).ok(11).tasks("-").status().records(
+				"t22(a2)", "t21(a2)", "t19(a2)", "19(b2)", "21(b2 -)", "22(b2 STABLE ME 0 PME 0 -)",
+				"19(b2)", "17(GE 11)", "20(11, now)", "22(b2 STABLE ME 11 PME 0 -)")
+		}},
 		{"S-31 rejoin from UNRELEASED_TASKS", bothModes, func(w *world) {
 			w.t1(3)
 			w.g10(
 				memberSpec{id: "a1", instance: "i1", process: "pa", state: unreleasedTasks, me: 10, pme: 10, tasks: "s1:0,1", target: "s1:0-2"},
 				memberSpec{id: "m2", state: unrevokedTasks, me: 9, pme: 9, tasks: "-", pending: "s1:2", target: "-"})
 			w.hb("a1", -2, inst("i1")).ok(-2)
-			w.join("b1", inst("i1"), pa).ok(10).tasks("s1:0,1")
-			w.wantMember("b1", "UNRELEASED_TASKS ME 10 PME 0 s1:0,1@0")
+			w.join("b1", inst("i1"), pa).ok(10).tasks("s1:0,1").status().records(
+				"t22(a1)", "t21(a1)", "t19(a1)", "19(b1)", "21(b1 s1:0-2)", "22(b1 UNRELEASED_TASKS ME 0 PME 0 s1:0,1@0)",
+				"22(b1 UNRELEASED_TASKS ME 10 PME 0 s1:0,1@0)")
 			w.wantEpoch(10)
 		}},
 		{"S-33 other instance id, same member id", bothModes, func(w *world) {
 			base(w)
 			w.target("a1", "s1:0-3")
-			w.join("a1", inst("i2"), pa).ok(10)
+			w.join("a1", inst("i2"), pa).ok(10).tasks("s1:0-3").status().records("19(a1)")
 			assert.Equal(w.t, map[string]string{"i2": "a1"}, w.c.groups[groupID].static)
+			w.hb("a1", 10, inst("i1")).err(kerr.UnknownMemberID)
 		}},
 		{"S-34 a static member that omits its instance id is handled as dynamic", bothModes, func(w *world) {
 			base(w)
@@ -274,7 +288,8 @@ func TestEndpointInformation(t *testing.T) {
 		{"P-06 endpoint moved", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: allNine, endpoint: "h:1"})
 			w.target("m1", allNine)
-			w.hb("m1", 10, endpoint("h:2")).ok(11).endpointEpoch(1).endpoints("h:2 foo:0-5 bar:0-2")
+			w.hb("m1", 10, endpoint("h:2")).ok(11).noLists().status().endpointEpoch(1).endpoints("h:2 foo:0-5 bar:0-2").records(
+				"19(m1)", "17(GE 11)", "20(11, now)", "22(m1 STABLE ME 11 PME 10 s1:0-5@10 s2:0-2@10)")
 		}},
 		{"D17 a heartbeat without endpoint keeps it, a join without clears it", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: allNine, endpoint: "h:1"})
@@ -352,6 +367,13 @@ func TestEndpointInformation(t *testing.T) {
 			w.hb("m1", 11, seen(2), endpoint("h:5")).ok(12).endpointEpoch(2).endpoints()
 			w.hb("m2", 10, seen(9)).ok(12).endpoints("h:5 foo:0", "h:2 foo:1")
 		}},
+		{"tasks that were taken over without a list are in the next one", bothModes, func(w *world) {
+			w.t1(2)
+			w.g10(memberSpec{id: "m1", tasks: "s1:0", endpoint: "h:1"}, memberSpec{id: "m2", tasks: "-", endpoint: "h:2", target: "-"}, memberSpec{id: "m3", state: unreleasedTasks, me: 10, pme: 10, tasks: "-", target: "s1:1", endpoint: "h:3"})
+			w.hb("m2", 10, seen(9)).ok(10).endpoints("h:1 foo:0", "h:2 -", "h:3 -")
+			w.hb("m3", 10, seen(1)).ok(10).tasks("s1:1").endpointEpoch(1).endpoints()
+			w.hb("m2", 10, seen(0)).ok(10).endpointEpoch(1).endpoints("h:1 foo:0", "h:2 -", "h:3 foo:1")
+		}},
 		{"a list stays what it was when it was sent", bothModes, func(w *world) {
 			w.t1(2)
 			w.g10(memberSpec{id: "m1", tasks: "s1:0", endpoint: "h:1"}, memberSpec{id: "m2", tasks: "s1:1", endpoint: "h:2"})
@@ -377,12 +399,12 @@ func TestApplicationShutdown(t *testing.T) {
 			two(w)
 			a := w.hb("m1", 10, shutdown()).ok(10).status(4).detail(4, "m1").records()
 			assert.Equal(w.t, ShutdownRequested{Group: groupID, Member: "m1"}, the[ShutdownRequested](a))
-			w.hb("m2", 10).ok(10).status(4).detail(4, "m1")
+			w.hb("m2", 10).ok(10).status(4).detail(4, "m1").records()
 			assert.Empty(w.t, w.hb("m2", 10, shutdown()).ok(10).status(4).detail(4, "m1").events)
 		}},
 		{"X-03 with a leave", bothModes, func(w *world) {
 			two(w)
-			w.hb("m1", -1, shutdown()).ok(-1).status()
+			w.hb("m1", -1, shutdown()).ok(-1).status().records("t22(m1)", "t21(m1)", "t19(m1)", "17(GE 11)")
 			w.target("m2", allNine)
 			w.hb("m2", 10).ok(11).status(4).detail(4, "m1")
 		}},

@@ -102,13 +102,14 @@ func TestLeavingAndTimers(t *testing.T) {
 			w.hb("m1", 10).ok(10)
 			w.after(40 * time.Second)
 			w.hb("m1", 999).err(kerr.FencedMemberEpoch)
+			w.hb("m1", 10, owned("s9:0")).err(kerr.InvalidRequest)
 			w.after(4999 * time.Millisecond).records()
 			w.after(2*time.Millisecond).records("t22", "t21", "t19", "17", "20")
 		}},
 		{"L-11 epoch irrelevant on leave", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: "s1:0-5", me: 7, pme: 6}, memberSpec{id: "a1", tasks: "s2:0-2", instance: "i1"})
-			w.hb("m1", -1).ok(-1)
-			w.hb("a1", -1).ok(-1)
+			w.hb("m1", -1).ok(-1).records("t22(m1)", "t21(m1)", "t19(m1)", "17(GE 11)")
+			w.hb("a1", -1).ok(-1).records("t22(a1)", "t21(a1)", "t19(a1)", "17(GE 12)", "20(12, 0)")
 			w.wantState(Empty)
 		}},
 		{"L-13 a failed append of a timer is tried again after 500 ms", bothModes, func(w *world) {
@@ -146,7 +147,7 @@ func TestDelays(t *testing.T) {
 			assert.Empty(w.t, w.hb("m1", 1).ok(1).noLists().status(5).records().events)
 			w.target("m1", "s1:0,1")
 			w.after(500*time.Millisecond).records("21(m1 s1:0,1)", "20(2, now)")
-			w.hb("m1", 1, owned("-")).ok(2).tasks("s1:0,1").status()
+			w.hb("m1", 1, owned("-")).ok(2).tasks("s1:0,1").status().records("22(m1 STABLE ME 2 PME 1 s1:0,1@2)")
 		}},
 		{"D-03 joins are collected", bothModes, func(w *world) {
 			delay(w, "3000")
@@ -159,19 +160,20 @@ func TestDelays(t *testing.T) {
 			}
 			w.target("m1", "s1:0-2", "m2", "s1:3-5", "m3", "s2:0-2")
 			w.after(time.Second).records("21(m1 s1:0-2)", "21(m2 s1:3-5)", "21(m3 s2:0-2)", "20(4, now)")
-			w.hb("m1", 1).ok(4).tasks("s1:0-2").status()
-			w.hb("m2", 1).ok(4).tasks("s1:3-5").status()
-			w.hb("m3", 1).ok(4).tasks("s2:0-2").status()
+			w.hb("m1", 1).ok(4).tasks("s1:0-2").status().records("22(m1 STABLE ME 4 PME 1 s1:0-2@4)")
+			w.hb("m2", 1).ok(4).tasks("s1:3-5").status().records("22(m2 STABLE ME 4 PME 1 s1:3-5@4)")
+			w.hb("m3", 1).ok(4).tasks("s2:0-2").status().records("22(m3 STABLE ME 4 PME 1 s2:0-2@4)")
 			w.wantState(Stable)
 			assert.Len(w.t, w.stub.calls, 1)
 		}},
 		{"D-04 empty group with history", bothModes, func(w *world) {
 			delay(w, "1000")
 			w.g10()
-			w.join("m1").ok(10).tasks("-").status(5)
+			w.join("m1").ok(10).tasks("-").status(5).records("19(m1)", "17(GE 11 VTE 0)", "22(m1 STABLE ME 10 PME 0 -)")
 			w.target("m1", allNine)
-			w.after(2 * time.Second)
-			w.hb("m1", 10).ok(11).tasks(allNine).status()
+			w.after(time.Second).records("21(m1 s1:0-5 s2:0-2)", "20(11, now)")
+			w.after(time.Second).records()
+			w.hb("m1", 10).ok(11).tasks(allNine).status().records("22(m1 STABLE ME 11 PME 10 s1:0-5@11 s2:0-2@11)")
 		}},
 		{"D-05 the delay outlives the members", bothModes, func(w *world) {
 			delay(w, "3000")
@@ -188,6 +190,7 @@ func TestDelays(t *testing.T) {
 			delay(w, "1000")
 			w.t1(2)
 			w.join("m1").ok(1).status(5)
+			w.hb("m1", 1).ok(1).status(5)
 			w.stub.err = errors.New("no idea")
 			a := w.after(time.Second).records()
 			assert.Equal(w.t, AssignmentFailed{Group: groupID, Epoch: 2, Assignor: "stub", Reason: "no idea"}, the[AssignmentFailed](a))
@@ -200,6 +203,7 @@ func TestDelays(t *testing.T) {
 			delay(w, "1000")
 			w.t1(2)
 			w.join("m1").ok(1).status(5)
+			w.hb("m1", 1).ok(1).status(5)
 			w.target("m1", "s1:0,1")
 			w.appendFails = kerr.NotEnoughReplicas
 			w.after(time.Second).records()
@@ -216,9 +220,9 @@ func TestDelays(t *testing.T) {
 			w.brokerConfig("group.streams.assignment.interval.ms", "5000")
 			w.t1(6)
 			w.target("m1", "s1:0-5")
-			w.join("m1").ok(2).tasks("s1:0-5")
+			w.join("m1").ok(2).tasks("s1:0-5").status().records("19(m1)", "23(TE 0)", "17(GE 2 VTE 0)", "21(m1 s1:0-5)", "20(2, now)", "22(m1 STABLE ME 2 PME 0 s1:0-5@2)")
 			w.stub.target = nil
-			w.after(4995 * time.Millisecond)
+			w.after(4995 * time.Millisecond).records()
 			a := w.join("m2").ok(2).tasks("-").status(5).endpointEpoch(0).records("19(m2)", "17(GE 3)", "22(m2 STABLE ME 2 PME 0 -)")
 			assert.Equal(w.t, AssignmentDelayed{Group: groupID, Wait: 5 * time.Millisecond}, the[AssignmentDelayed](a))
 			assert.Empty(w.t, w.hb("m2", 2).ok(2).noLists().status(5).records().events)
@@ -238,8 +242,15 @@ func TestDelays(t *testing.T) {
 			w.t1(2)
 			w.target("m1", "s1:0,1")
 			w.join("m1").ok(1).status(5)
-			w.after(time.Second)
-			w.hb("m1", 1, owned("-")).ok(2).tasks("s1:0,1").status()
+			struck := w.after(time.Second)
+			a := w.hb("m1", 1, owned("-")).ok(2).tasks("s1:0,1").status()
+			if w.policy == Kafka { // which has forgotten the topics
+				assert.Empty(w.t, struck.recs)
+				a.records("21(m1 s1:0,1)", "20(2, now)", "22(m1 STABLE ME 2 PME 1 s1:0,1@2)")
+			} else {
+				struck.records("21(m1 s1:0,1)", "20(2, now)")
+				a.records("22(m1 STABLE ME 2 PME 1 s1:0,1@2)")
+			}
 			w.wantState(Stable)
 		}},
 	})

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -60,6 +61,8 @@ func TestTopologyAndTopics(t *testing.T) {
 			a := w.join("m1").ok(2).tasks("-").status(2)
 			assert.Contains(w.t, a.resp.Status[0].StatusDetail, "3")
 			assert.Contains(w.t, a.resp.Status[0].StatusDetail, "6")
+			a.records("19(m1)", "23(TE 0)", "17(GE 2 VTE -1)", "21(m1 -)", "20(2, now)", "22(m1 STABLE ME 2 PME 0 -)")
+			assert.Empty(w.t, a.create)
 			w.wantState(NotReady)
 		}},
 		{"T-06 stale join", kafkaMode, func(w *world) {
@@ -72,6 +75,23 @@ func TestTopologyAndTopics(t *testing.T) {
 			w.hb("m1", 10, owned("s1:0-5")).ok(11).tasks("s1:0-5").status()
 			w.hb("m2", 11).ok(11).tasks("s2:0-2").status(0)
 		}},
+		{"T-06 10.3 tasks go from and to stale members as between others", kafkaMode, func(w *world) {
+			w.topo = topo(1, t2().Subtopologies...)
+			w.g10(memberSpec{id: "m1", tasks: "s1:0-5", topologyEpoch: 1}, memberSpec{id: "m2", tasks: "s2:0-2", topologyEpoch: 0})
+			w.target("m1", "s1:1-5", "m2", "s2:1,2", "m3", "s1:0 s2:0")
+			w.join("m3").ok(11).tasks("-").status()
+			w.hb("m2", 10, owned("s2:0-2")).ok(10).tasks("s2:1,2").status(0)
+			w.hb("m1", 10, owned("s1:1-5")).ok(11).tasks("s1:1-5").status()
+			w.hb("m3", 11).ok(11).tasks("s1:0").status()
+			w.hb("m2", 10, owned("s2:1,2")).ok(11).noLists().status(0)
+			w.hb("m3", 11).ok(11).tasks("s1:0 s2:0").status()
+			w.target("m1", "s1:1-5", "m2", "s2:1,2 s1:0", "m3", "s2:0")
+			w.hb("m2", 11, rack("r")).ok(12).noLists().status(0)
+			w.hb("m3", 11, owned("s2:0")).ok(12)
+			w.hb("m2", 12).ok(12).tasks("s1:0 s2:1,2").status(0)
+			w.hb("m1", 11).ok(12)
+			w.wantState(Stable)
+		}},
 		{"T-08 other topology at the same epoch", kafkaMode, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: allNine})
 			w.join("m2", with(topo(0, sub("s1", reads("foo"))))).err(kerr.InvalidRequest)
@@ -82,6 +102,8 @@ func TestTopologyAndTopics(t *testing.T) {
 			w.join("m2", with(topo(1, t2().Subtopologies...))).err(kerr.InvalidRequest)
 			w.join("m2", with(topo(1, sub("s1", reads("foo"))))).err(kerr.InvalidRequest)
 			w.join("m2", with(topo(5, t2().Subtopologies...))).err(kerr.InvalidRequest)
+			w.wantEpoch(10)
+			w.wantMember("m2", "")
 		}},
 		{"T-10 topology outlives the members", kafkaMode, func(w *world) {
 			w.target("m1", allNine, "m2", allNine)
@@ -105,7 +127,8 @@ func TestTopologyAndTopics(t *testing.T) {
 		{"T-12 order of subtopologies is irrelevant", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: allNine})
 			w.target("m1", "s1:0-5", "m2", "s2:0-2")
-			w.join("m2", with(topo(0, sub("s2", reads("bar")), sub("s1", reads("foo"))))).ok(11)
+			w.join("m2", with(topo(0, sub("s2", reads("bar")), sub("s1", reads("foo"))))).ok(11).status().records(
+				"19(m2)", "17(GE 11 VTE 0)", "21(m1 s1:0-5)", "21(m2 s2:0-2)", "20(11, now)", "22(m2 UNRELEASED_TASKS ME 11 PME 0 -)")
 			assert.Equal(w.t, "s1", w.c.groups[groupID].topology.Subtopologies[0].ID, "not written again")
 		}},
 		{"T-12 K-02 order of topics is not", bothModes, func(w *world) {
@@ -136,6 +159,14 @@ func TestTopologyAndTopics(t *testing.T) {
 				sub("s0", reads("foo"), repartition("r", 4), changelog("c")),
 				sub("s1", reads("bar"), writes("r")))
 			assert.Equal(w.t, map[string]int32{"r": 4, "c": 6}, counts(w.join("m1").ok(2).status(3)))
+			w.topic("r", 4)
+			w.topic("c", 6)
+			w.target("m1", "s0:0-5 s1:0-2")
+			a := w.hb("m1", 2).ok(3).tasks("s0:0-5 s1:0-2").status()
+			assert.Empty(w.t, a.create)
+			for i, stateful := range []bool{true, false} {
+				assert.Equal(w.t, stateful, w.stub.calls[0].Subtopologies[i].Stateful)
+			}
 		}},
 		{"T-21 detail length", bothModes, func(w *world) {
 			w.topo = topo(0, sub("s0", reads("t5", "t3", "t1", "t4", "t2")))
@@ -146,6 +177,23 @@ func TestTopologyAndTopics(t *testing.T) {
 			}
 			a.detail(1, "t3", "2")
 			assert.NotContains(w.t, a.resp.Status[0].StatusDetail, "t4")
+		}},
+		{"T-21 detail length, internal topics", bothModes, func(w *world) {
+			w.topo = topo(0, sub("s0", reads("foo"), changelog("c5"), changelog("c3"), changelog("c1"), changelog("c4"), changelog("c2")))
+			a := w.join("m1").ok(2).status(3)
+			assert.Len(w.t, a.create, 5)
+			if w.policy == KIP1071 {
+				a.detail(3, "c1", "c2", "c3", "c4", "c5")
+				return
+			}
+			named := 0
+			for _, n := range a.create {
+				if strings.Contains(a.resp.Status[0].StatusDetail, n.Name) {
+					named++
+				}
+			}
+			assert.Equal(w.t, 3, named)
+			a.detail(3, "2")
 		}},
 		{"T-22 topic events", bothModes, func(w *world) {
 			w.topic("baz", 2)
@@ -173,6 +221,29 @@ func TestTopologyAndTopics(t *testing.T) {
 				a := w.hb("m1", 2, func(r *Request) { r.Group = id })
 				require.Zero(w.t, a.resp.ErrorCode)
 				assert.Equal(w.t, want, w.c.groups[id].epoch, "group %s", id)
+				if want == 2 {
+					a.noLists().status().records()
+				}
+			}
+			// Deleted, and created again.
+			for _, partitions := range []int32{0, 6} {
+				before := map[string]int32{}
+				for _, id := range []string{"A", "B", "C", "D"} {
+					before[id] = w.c.groups[id].epoch
+				}
+				w.topic("foo", partitions)
+				for _, id := range []string{"A", "B", "C", "D"} {
+					w.stub.target = map[string]string{"m1": map[string]string{"A": "s:0-5", "B": "s:0-5"}[id]}
+					me := w.c.groups[id].members["m1"].cur.epoch
+					a := w.hb("m1", me, owned("-"), func(r *Request) { r.Group = id })
+					require.Zero(w.t, a.resp.ErrorCode)
+					if id == "D" {
+						a.status().records()
+						assert.Equal(w.t, before[id], w.c.groups[id].epoch)
+						continue
+					}
+					assert.Equal(w.t, before[id]+1, w.c.groups[id].epoch, "group %s, foo has %d", id, partitions)
+				}
 			}
 		}},
 		{"T-23 source topic deleted under a running group", bothModes, func(w *world) {

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,40 @@ func TestUpgradesByContent(t *testing.T) {
 			kept := len(parseTasks(r.active("m1"))) + len(parseTasks(r.active("m2")))
 			assert.Equal(w.t, 3, kept)
 			w.wantState(Stable)
+		}},
+		{"K-22 X2 a copy is one of the same task only with the same changelogs", kipMode, func(w *world) {
+			for _, c := range []struct{ store, prior, target string }{{"S", "4:0,1", "0:0,1"}, {"T", "-", "-"}} {
+				w := newWorld(w.t, w.policy)
+				upgradeWorld(w)
+				w.topic("S", 2)
+				w.topic("T", 2)
+				w.brokerConfig("group.streams.assignors", "stub")
+				w.brokerConfig("group.streams.num.standby.replicas", "1")
+				w.topo = shape(0, "0=A/S")
+				w.group(groupSpec{configs: []record.KeyValue{{Key: "num.standby.replicas", Value: "1"}}, members: []memberSpec{
+					{id: "m1", tasks: "0:0,1"}, {id: "m2", tasks: "- | standby 0:0,1"},
+				}})
+				standby := "- | standby " + c.prior
+				if c.prior == "-" {
+					standby = "-"
+				}
+				w.target("m1", "4:0,1", "m2", standby, "new", map[string]string{"S": "-", "T": "- | standby 4:0,1"}[c.store])
+				w.join("new", with(shape(1, "4=A/"+c.store))).ok(11)
+				m2 := w.stub.calls[0].Members[1]
+				assert.Equal(w.t, listToSet(parseTasks("4:0,1")), w.stub.calls[0].Members[0].Prior.Active, c.store)
+				assert.Equal(w.t, listToSet(parseTasks(map[string]string{"4:0,1": "4:0,1", "-": ""}[c.prior])), m2.Prior.Standby, c.store)
+				assert.Equal(w.t, parseRoles(map[string]string{"0:0,1": "- | standby 0:0,1", "-": "-"}[c.target]), *w.c.groups[groupID].members["m2"].target, c.store)
+			}
+		}},
+		{"K-21 X2 what has no successor is no claim", kipMode, func(w *world) {
+			upgradeWorld(w)
+			w.brokerConfig("group.streams.assignors", "stub")
+			w.topo = shape(0, "0=A 1=B")
+			w.g10(memberSpec{id: "m1", tasks: "0:0,1 1:0,1"})
+			w.target("m1", "0:0", "new", "0:1")
+			w.join("new", with(shape(1, "0=B"))).ok(11).tasks("-").status()
+			assert.Equal(w.t, listToSet(parseTasks("0:0,1")), w.stub.calls[0].Members[0].Prior.Active)
+			assert.Equal(w.t, parseRoles("1:0"), *w.c.groups[groupID].members["m1"].target)
 		}},
 		{"K-22 nothing moves if there is nobody to move it to", kipMode, func(w *world) {
 			r := upgradeWorld(w)
@@ -323,6 +358,34 @@ func TestUpgradesByContent(t *testing.T) {
 			r.rest("m1", "0:0 1:0", "m2", "0:1 1:1")
 			w.wantState(Stable)
 		}},
+		{"K-27 X3 within the assignment interval, under new numbers", kipMode, func(w *world) {
+			r := upgradeWorld(w)
+			w.brokerConfig("group.streams.assignment.interval.ms", "5000")
+			r.join("m1", shape(0, "0=A 1=B"))
+			w.after(6 * time.Second)
+			r.join("m2", shape(0, "0=A 1=B"))
+			r.rest("m1", "0:0 1:0", "m2", "0:1 1:1")
+			r.took("m1", w.join("m1", with(shape(1, "7=A 8=B"))).tasks("7:0 8:0").status())
+			epoch := w.c.groups[groupID].epoch
+			r.took("m2", w.join("m2", with(shape(1, "7=A 8=B"))).tasks("7:1 8:1").status(5).records(
+				"19(m2)", fmt.Sprintf("17(GE %d)", epoch+1), "21(m2 7:1 8:1)", fmt.Sprintf("22(m2 STABLE ME %d PME 0 7:1@%d 8:1@%d)", epoch, epoch, epoch)))
+			w.after(6 * time.Second)
+			r.rest("m1", "7:0 8:0", "m2", "7:1 8:1")
+			w.wantState(Stable)
+		}},
+		{"K-27 X3 within the assignment interval, under the same numbers", kipMode, func(w *world) {
+			r := upgradeWorld(w)
+			w.brokerConfig("group.streams.assignment.interval.ms", "5000")
+			r.join("m1", shape(0, "0=A 1=B"))
+			w.after(6 * time.Second)
+			r.join("m2", shape(0, "0=A 1=B"))
+			r.rest("m1", "0:0 1:0", "m2", "0:1 1:1")
+			r.took("m1", w.join("m1", with(shape(1, "0=A 1=B"))).tasks("0:0 1:0").status())
+			epoch := w.c.groups[groupID].epoch
+			// Its target is written already.
+			w.join("m2", with(shape(1, "0=A 1=B"))).tasks("0:1 1:1").status(5).records(
+				"19(m2)", fmt.Sprintf("17(GE %d)", epoch+1), fmt.Sprintf("22(m2 STABLE ME %d PME 0 0:1@%d 1:1@%d)", epoch, epoch, epoch))
+		}},
 		{"X1 an absent static member of an older epoch is not waited for", kipMode, func(w *world) {
 			r := upgradeWorld(w)
 			r.took("a", w.join("a", inst("i"), with(shape(0, "x=B,C"))))
@@ -339,9 +402,9 @@ func TestUpgradesByContent(t *testing.T) {
 		{"X4 a holder of an unknown topology counts as working on everything", kipMode, func(w *world) {
 			r := upgradeWorld(w)
 			w.topo = shape(1, "0=A 1=B")
-			w.g10(memberSpec{id: "m1", tasks: "0:0,1", topologyEpoch: 0, target: "0:0,1"},
+			w.g10(memberSpec{id: "m1", tasks: "0:0,1", topologyEpoch: 0, target: "0:0,1", endpoint: "h:1"},
 				memberSpec{id: "m2", tasks: "1:0,1", topologyEpoch: 1, target: "1:0,1"})
-			a := w.join("m3").ok(11)
+			a := w.join("m3", seen(9)).ok(11).endpoints("h:1 -") // X7: nobody knows what it reads
 			r.took("m3", a)
 			assert.Equal(w.t, []string{"p1"}, the[TasksWaiting](a).Holders)
 			r.epochs["m1"], r.owned["m1"] = 10, parseRoles("0:0,1")
@@ -411,6 +474,16 @@ func TestUpgradesByContent(t *testing.T) {
 			assert.Equal(w.t, []record.OlderEpoch{{Epoch: 2, Subtopologies: one.Subtopologies}}, older(a))
 			r.settle()
 		}},
+		{"X4 a static member that comes back as the update takes its epoch with it", kipMode, func(w *world) {
+			r := upgradeWorld(w)
+			r.took("a", w.join("a", inst("i"), with(shape(0, "0=A"))))
+			w.hb("a", -2, inst("i")).ok(-2)
+			for _, rec := range w.join("b", inst("i"), with(shape(1, "0=A"))).ok(3).tasks("0:0,1").status().recs {
+				if t, ok := rec.(*record.Topology); ok {
+					assert.Empty(w.t, t.OlderEpochs)
+				}
+			}
+		}},
 		{"source patterns are frozen as they were resolved", kipMode, func(w *world) {
 			r := upgradeWorld(w)
 			r.join("old", shape(0, "0=~[AB] 1=C"))
@@ -423,6 +496,15 @@ func TestUpgradesByContent(t *testing.T) {
 				}
 			}
 			r.rest("old", "0:0 1:0", "new", "0:1 1:1")
+			// And where it was replaced before it was ready.
+			x := newWorld(w.t, w.policy)
+			s := upgradeWorld(x)
+			s.took("old", x.join("old", with(shape(0, "0=~[AB],missing"))).ok(2).status(1))
+			for _, rec := range x.join("new", with(shape(1, "0=C"))).ok(3).recs {
+				if t, ok := rec.(*record.Topology); ok {
+					assert.Equal(w.t, []string{"A", "B", "missing"}, t.OlderEpochs[0].Subtopologies[0].Sources)
+				}
+			}
 			// And where the coordinator that replaces it has never looked.
 			w.move()
 			a = w.join("third", with(shape(2, "0=~[AB] 1=C")))

@@ -170,7 +170,7 @@ func TestRequestValidationOfWhatKafkaOverlooks(t *testing.T) {
 			w.g10(memberSpec{id: "m1", tasks: "s1:0-5 s2:0-2"})
 			w.hb("m1", 10, tags("zone=a", "zone=b")).err(kerr.InvalidRequest)
 		}},
-		{"Q1 a subtopology twice among the owned tasks", bothModes, func(w *world) {
+		{"Q1 a subtopology twice among the owned tasks", kipMode, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: "s1:0-5 s2:0-2"})
 			twice := []kmsg.TaskIDs{{SubtopologyID: "s1", Partitions: []int32{0}}, {SubtopologyID: "s1", Partitions: []int32{1}}}
 			w.hb("m1", 10, owned("-"), func(r *Request) { r.ActiveTasks = twice }).err(kerr.InvalidRequest)

@@ -95,6 +95,9 @@ func (g *group) records() []record.Record {
 
 func (g *group) appendSoft(dst []byte) []byte {
 	dst = fmt.Appendf(dst, "endpoints %d shutdown %q initial %v %d image %d\n", g.endpointEpoch, g.shutdownBy, g.initial.armed(), g.initial.at, g.topics.version)
+	if g.unseen {
+		dst = append(dst, "unseen\n"...)
+	}
 	if g.topics.again {
 		dst = fmt.Appendf(dst, "patterns resolved again %d, to be resolved %v\n", g.topics.resolvedAt, g.topics.unresolved)
 	}

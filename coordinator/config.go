@@ -245,7 +245,7 @@ func (c *coordinatorState) effectiveConfig(group string) *effective {
 		e.tags = splitList(s)
 	}
 	e.assignor = c.broker.assignors[0]
-	if name := o[cfgAssignorGroup]; c.assignors[name] != nil {
+	if name := strings.TrimSpace(o[cfgAssignorGroup]); c.assignors[name] != nil {
 		e.assignor = name
 	}
 	e.stored = []record.KeyValue{{Key: storedStandbys, Value: strconv.Itoa(e.standbys)}}
@@ -301,7 +301,7 @@ func (c *Coordinator) CheckGroupConfig(overrides map[string]string) error {
 			}
 			continue
 		case cfgAssignorGroup:
-			if c.assignors[value] == nil {
+			if c.assignors[strings.TrimSpace(value)] == nil {
 				return &ConfigError{name, value, "want one of " + strings.Join(slices.Sorted(maps.Keys(c.assignors)), ", ")}
 			}
 			continue
@@ -373,13 +373,13 @@ func (c *Coordinator) ConfiguredGroups() []string {
 
 // GroupConfigs describes the streams.* settings of a group, sorted by name: what
 // DescribeConfigs shows for a group resource. Overrides are shown as they were
-// set, even where another value is used.
+// set but for spaces, even where another value is used.
 func (c *Coordinator) GroupConfigs(group string) []ConfigEntry {
 	var out []ConfigEntry
 	add := func(name, value string) {
 		e := ConfigEntry{Name: name, Value: value}
 		if v, ok := c.overrides[group][name]; ok {
-			e.Value, e.Override = v, true
+			e.Value, e.Override = parsed(name, v), true
 		}
 		out = append(out, e)
 	}
@@ -393,6 +393,31 @@ func (c *Coordinator) GroupConfigs(group string) []ConfigEntry {
 	add(cfgOffloadGroup, strconv.FormatBool(c.broker.offload))
 	slices.SortFunc(out, func(a, b ConfigEntry) int { return strings.Compare(a.Name, b.Name) })
 	return out
+}
+
+// BrokerConfigs describes the broker configs that concern streams groups, sorted
+// by name.
+func (c *Coordinator) BrokerConfigs() []ConfigEntry {
+	out := []ConfigEntry{
+		{Name: cfgTags, Value: strings.Join(c.broker.tags, ",")},
+		{Name: cfgAssignors, Value: strings.Join(c.broker.assignors, ",")},
+		{Name: cfgOffload, Value: strconv.FormatBool(c.broker.offload)},
+		{Name: cfgProtocols, Value: strings.Join(c.broker.protocols, ",")},
+	}
+	for i := range intConfigs {
+		name := intConfigs[i].broker
+		out = append(out, ConfigEntry{Name: name, Value: strconv.FormatInt(c.broker.ints[name], 10)})
+	}
+	slices.SortFunc(out, func(a, b ConfigEntry) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// parsed is a value without the space that Kafka does not look at.
+func parsed(name, value string) string {
+	if name == cfgTagsGroup {
+		return strings.Join(splitList(value), ",")
+	}
+	return strings.TrimSpace(value)
 }
 
 // IsBrokerConfig is whether a broker config of that name concerns streams

@@ -21,6 +21,7 @@ func TestBrokerConfigs(t *testing.T) {
 	w.brokerConfig("group.streams.heartbeat.interval.ms", "7000")
 	assert.EqualValues(t, 7000, heartbeatInterval(), "a change holds from the next heartbeat")
 	require.NoError(t, w.c.SetBrokerConfig("group.streams.heartbeat.interval.ms", nil))
+	delete(w.broker, "group.streams.heartbeat.interval.ms")
 	assert.EqualValues(t, 5000, heartbeatInterval(), "the default again")
 
 	before := w.c.GroupConfigs(groupID)

@@ -88,6 +88,9 @@ func (g *group) describeTopology() *kmsg.StreamsGroupDescribeResponseGroupTopolo
 			}
 		}
 		d.SourceTopics = slices.Sorted(slices.Values(sources))
+		if configured != nil && configured.Ready() { // what is named twice is one topic
+			d.SourceTopics, d.RepartitionSinkTopics = slices.Compact(d.SourceTopics), slices.Compact(d.RepartitionSinkTopics)
+		}
 		d.RepartitionSourceTopics, d.StateChangelogTopics = describeTopics(repartition), describeTopics(changelogs)
 		out.Subtopologies = append(out.Subtopologies, d)
 	}

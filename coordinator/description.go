@@ -3,7 +3,6 @@ package coordinator
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -65,7 +64,6 @@ func (c *Coordinator) CheckDescriptionPush(req *kmsg.StreamsGroupTopologyDescrip
 }
 
 func (c *coordinatorState) gateDescription(req *kmsg.StreamsGroupTopologyDescriptionUpdateRequest, access Access) *refusal {
-	blank := func(s string) bool { return strings.TrimSpace(s) == "" }
 	switch {
 	case !c.speaksStreams():
 		return silent(kerr.UnsupportedVersion)

@@ -68,6 +68,7 @@ func (w *world) beginPush(req *kmsg.StreamsGroupTopologyDescriptionUpdateRequest
 	p.resp.ErrorCode = -100 // left from before
 	before := w.c.stateOf(groupID)
 	ok = w.c.BeginDescriptionPush(req, w.access, &p.resp, &w.fx)
+	require.Equal(w.t, p.resp.ErrorCode == 0, ok)
 	require.Equal(w.t, before, w.c.stateOf(groupID), "deciding must not change the state")
 	w.finishPush(p, req)
 	return p, ok && p.resp.ErrorCode == 0

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
@@ -48,8 +49,13 @@ func (s *play) next(n int) int {
 func newPlay(t tester, p Policy, data []byte) *play {
 	w := newWorld(t, p)
 	w.brokerConfig("group.streams.assignors", "sticky")
+	if p == KIP1071 {
+		w.brokerConfig("group.streams.assignors", "sticky,highly_available")
+	}
 	w.brokerConfig("group.streams.rack.aware.assignment.tags", "zone")
 	w.brokerConfig("group.streams.max.size", "5")
+	w.topic("log", 3)
+	withStore(w)
 	s := &play{world: w, rest: data}
 	for i := range s.members {
 		m := &s.members[i]
@@ -66,6 +72,7 @@ var playSteps = []func(s *play){
 	(*play).joins, (*play).joins,
 	(*play).leaves, (*play).strays, (*play).time, (*play).topicChanges, (*play).configs,
 	(*play).commits, (*play).queries, (*play).removal, (*play).takeover, (*play).failure,
+	(*play).describes, (*play).works,
 }
 
 func (s *play) run() {
@@ -221,7 +228,10 @@ func (s *play) topicChanges() {
 }
 
 func (s *play) configs() {
-	switch s.next(4) {
+	switch s.next(5) {
+	case 4:
+		name := []string{"sticky", "highly_available"}[s.next(2)]
+		s.groupConfig("streams.assignor.name", name, "streams.num.warmup.replicas", strconv.Itoa(s.next(4)), "streams.acceptable.recovery.lag", strconv.Itoa(s.next(3)*50))
 	case 0:
 		s.groupConfig("streams.num.standby.replicas", strconv.Itoa(s.next(4)))
 	case 1:
@@ -268,9 +278,12 @@ func (s *play) queries() {
 
 // removal deletes the group or makes it a classic one, if it is empty.
 func (s *play) removal() {
-	decide := s.c.Delete
-	if s.next(2) == 0 {
+	decide, conversion := s.c.Delete, s.next(2) == 0
+	if conversion {
 		decide = s.c.Convert
+	}
+	if s.next(2) == 0 {
+		s.removeDescription(conversion, []error{nil, errors.New("broken")}[s.next(2)])
 	}
 	if code, ok := decide(groupID, &s.fx); ok && code == 0 {
 		s.finish(&answer{w: s.world}, func(error) {})
@@ -290,6 +303,54 @@ func (s *play) takeover() {
 	}
 }
 
+// describes pushes a description to a store with a mind of its own, which may
+// take so long that other things happen meanwhile.
+func (s *play) describes() {
+	m := s.member()
+	if !s.c.Has(groupID) {
+		return
+	}
+	req := push(m.id, s.newest()+int32(s.next(3))-1)
+	outcome := []error{nil, errors.New("broken"), &DescriptionRefusedError{Reason: "no"}}[s.next(3)]
+	if _, ok := s.beginPush(req); !ok {
+		return
+	}
+	for range s.next(3) {
+		[]func(*play){(*play).heartbeat, (*play).leaves, (*play).joins, (*play).takeover, (*play).failure}[s.next(5)](s)
+	}
+	s.endPush(req, outcome)
+}
+
+// works has a member do what a good client does, for a while: without that few
+// plays would get beyond a rebalance.
+func (s *play) works() {
+	for range 1 + s.next(12) {
+		m := s.member()
+		r := s.request(m.id, m.epoch)
+		if m.epoch <= 0 {
+			r = s.joinRequest(m.id, process(m.process), with(versionOf(s.newest())))
+		} else {
+			r.ActiveTasks, r.StandbyTasks, r.WarmupTasks = listToWire(m.told.active), listToWire(m.told.standby), listToWire(m.told.warmup)
+		}
+		if m.instance != "" {
+			r.InstanceID = &m.instance
+		}
+		if s.next(2) == 0 { // what it restores comes along
+			for _, tasks := range []taskList{m.told.active, m.told.standby, m.told.warmup} {
+				for _, t := range tasks {
+					o := kmsg.TaskOffset{SubtopologyID: t.Subtopology, Partition: t.Partition, Offset: int64(s.next(3)) * 50}
+					r.TaskOffsets = append(r.TaskOffsets, o)
+					o.Offset = 100
+					r.TaskEndOffsets = append(r.TaskEndOffsets, o)
+				}
+			}
+			r.Version = 1
+		}
+		s.tell(m, r)
+		s.after(time.Duration(s.next(3)) * time.Second)
+	}
+}
+
 func (s *play) failure() { s.appendFails = kerr.NotEnoughReplicas }
 
 // FuzzSequence runs plays. What must hold after every step is checked by the
@@ -297,6 +358,14 @@ func (s *play) failure() { s.appendFails = kerr.NotEnoughReplicas }
 func FuzzSequence(f *testing.F) {
 	f.Add(uint8(0), []byte("\x03\x00\x01\x02\x00\x00\x00\x00\x03\x01\x01\x02\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x01\x04\x00\x00\x07\x03\x05\x00\x00"))
 	f.Add(uint8(1), []byte("\x04\x04\x01\x02\x03\x00\x01\x00\x05\x04\x01\x00\x01\x00\x04\x05\x01\x02\x03\x00\x01\x00\x0d\x00\x00\x00\x07\x05\x0c\x00"))
+	rng := rand.New(rand.NewPCG(9, 9))
+	for i := range 40 { // deep from the start
+		data := make([]byte, 600)
+		for i := range data {
+			data[i] = byte(rng.Uint32())
+		}
+		f.Add(uint8(i), data)
+	}
 	f.Fuzz(func(t *testing.T, policy uint8, data []byte) {
 		if len(data) > 600 {
 			return // more of the same

@@ -109,8 +109,13 @@ func (h *heartbeat) gateTopology() *refusal {
 	return nil
 }
 
+// blank is whether there is nothing but what Java's trim takes away: control
+// characters and the ASCII space, but not the other spaces of Unicode.
+func blank(s string) bool {
+	return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) == ""
+}
+
 func gateNames(req *kmsg.StreamsGroupHeartbeatRequest) *refusal {
-	blank := func(s string) bool { return strings.TrimSpace(s) == "" }
 	switch {
 	case blank(req.MemberID):
 		return refuse(kerr.InvalidRequest, "MemberId is empty: a member chooses its own id")
@@ -156,23 +161,40 @@ func (h *heartbeat) gateJoin() *refusal {
 }
 
 // gateRepetitions refuses what is there twice. Kafka stumbles over it later, with
-// an unknown server error.
+// an unknown server error, and only where it makes a map of it: so does policy
+// Kafka, with a refusal.
 func (h *heartbeat) gateRepetitions() *refusal {
-	if t := repeated(h.req.ClientTags, func(t *wireTag) string { return t.Key }); t != nil {
-		return refuse(kerr.InvalidRequest, "client tag %q is there twice", t.Key)
+	if h.c.policy == KIP1071 {
+		if r := h.checkTags(); r != nil {
+			return r
+		}
+		if r := h.checkReported(); r != nil {
+			return r
+		}
 	}
 	if h.req.ActiveTasks == nil {
 		return nil
-	}
-	for i, l := range [...][]kmsg.TaskIDs{h.req.ActiveTasks, h.req.StandbyTasks, h.req.WarmupTasks} {
-		if s := repeated(l, func(s *kmsg.TaskIDs) string { return s.SubtopologyID }); s != nil {
-			return refuse(kerr.InvalidRequest, "subtopology %q is there twice among the %s tasks", s.SubtopologyID, allRoles[i])
-		}
 	}
 	h.reported = roles{listFromWire(h.req.ActiveTasks), listFromWire(h.req.StandbyTasks), listFromWire(h.req.WarmupTasks)}
 	h.owned = &h.reported
 	if h.c.policy == KIP1071 && !h.owned.disjoint() {
 		return refuse(kerr.InvalidRequest, "a task is reported in two roles at once")
+	}
+	return nil
+}
+
+func (h *heartbeat) checkTags() *refusal {
+	if t := repeated(h.req.ClientTags, func(t *wireTag) string { return t.Key }); t != nil {
+		return refuse(kerr.InvalidRequest, "client tag %q is there twice", t.Key)
+	}
+	return nil
+}
+
+func (h *heartbeat) checkReported() *refusal {
+	for i, l := range [...][]kmsg.TaskIDs{h.req.ActiveTasks, h.req.StandbyTasks, h.req.WarmupTasks} {
+		if s := repeated(l, func(s *kmsg.TaskIDs) string { return s.SubtopologyID }); s != nil {
+			return refuse(kerr.InvalidRequest, "subtopology %q is there twice among the %s tasks", s.SubtopologyID, allRoles[i])
+		}
 	}
 	return nil
 }

@@ -39,9 +39,12 @@ type group struct {
 	endpointEpoch int32
 	endpoints     endpointList
 	shutdownBy    string
-	initial       timer // the initial rebalance delay
-	config        *effective
-	refinement    *refinement // of the present assignment epoch, nil if there is none
+	// unseen is whether Kafka does not know by now how the topics look: it forgets
+	// that with the heartbeat that creates the group. Policy Kafka only.
+	unseen     bool
+	initial    timer // the initial rebalance delay
+	config     *effective
+	refinement *refinement // of the present assignment epoch, nil if there is none
 
 	descriptionRetry descriptionRetry
 

@@ -296,7 +296,7 @@ func processOf(member string) string {
 func (w *world) send(r *Request) *answer {
 	w.t.Helper()
 	rehearsed := w.rehearse(r)
-	a := &answer{w: w, resp: w.decide(r)}
+	a := &answer{w: w, req: r, member: strings.Clone(r.MemberID), resp: w.decide(r)}
 	require.Equal(w.t, rehearsed, w.decision(&a.resp), "a request that could not be written gets another answer when it is repeated")
 	w.finish(a, func(err error) { AppendFailed(&a.resp, err) })
 	if list := a.resp.PartitionsByUserEndpoint; list != nil {
@@ -387,6 +387,7 @@ func (w *world) check() {
 		require.Equal(w.t, string(w.c.AppendState(nil, g.Group, false)), string(other.AppendState(nil, g.Group, false)), "the log gives another state")
 		checkInvariants(w.t, w.c.groups[g.Group])
 		checkEpochs(w.t, w.c.groups[g.Group])
+		checkExplained(w.t, w.c, w.now, w.c.groups[g.Group])
 	}
 	require.Len(w.t, other.List(), len(w.c.List()))
 }

@@ -115,6 +115,11 @@ func (h *heartbeat) heartbeat(resp *kmsg.StreamsGroupHeartbeatResponse) *refusal
 	if r := h.resolveMember(); r != nil {
 		return r
 	}
+	if h.c.policy == Kafka {
+		if r := h.checkTags(); r != nil {
+			return r
+		}
+	}
 	if r := h.decideTopology(); r != nil {
 		return r
 	}
@@ -161,7 +166,17 @@ func (h *heartbeat) heartbeat(resp *kmsg.StreamsGroupHeartbeatResponse) *refusal
 	h.keepAlive()
 	h.noteShutdown()
 	h.respond(resp)
+	if h.created && h.c.policy == Kafka {
+		h.forgetSoft()
+	}
 	return nil
+}
+
+// forgetSoft drops what is kept in memory only, as Kafka does with that of the
+// heartbeat that creates a group.
+func (h *heartbeat) forgetSoft() {
+	soft := &h.fx.soft
+	soft.offsets, soft.ends, soft.shutdownBy, soft.unseen = nil, nil, "", true
 }
 
 // bumpEpoch writes a new group epoch if there is a reason for one.

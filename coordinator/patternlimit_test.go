@@ -44,3 +44,18 @@ func TestPatternsAreResolvedOnceInAWhile(t *testing.T) {
 	beat()
 	assert.Equal(t, int32(7), w.c.groups[groupID].topics.configured.Subtopologies[0].Tasks)
 }
+
+// A group that waits for a topic does not wait for the next time as well.
+func TestPatternsOfAGroupThatIsNotReadyAreResolvedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, KIP1071)
+	w.topo = topo(0, sub("s1", reads("bar"), pattern("qu+x")))
+	w.target("m1", "s1:0-2")
+	w.join("m1").ok(2).status(1)
+	for i := range 3 { // topics that do not help
+		w.topic(fmt.Sprintf("unrelated%d", i), 1)
+		w.hb("m1", 2).ok(2).noLists().status(1).records()
+	}
+	w.topic("quux", 2)
+	w.hb("m1", 2).ok(3).tasks("s1:0-2").status()
+}

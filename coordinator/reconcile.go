@@ -43,6 +43,16 @@ func (c current) sameTasks(o current) bool {
 	return sameEpochs && c.assigned.equal(o.assigned)
 }
 
+// has is whether the member has the task in some role, or is to give it up.
+func (c current) has(t topology.TaskID) bool {
+	for _, role := range allRoles {
+		if c.assigned.of(role).has(t) || c.pending.of(role).has(t) {
+			return true
+		}
+	}
+	return false
+}
+
 // assignmentEpoch is the epoch in which an active task was given to the member.
 func (c current) assignmentEpoch(t topology.TaskID) (int32, bool) {
 	if i, ok := c.assigned.active.index(t); ok {

@@ -468,3 +468,34 @@ func TestHeartbeatWithWarmUpsDoesNotAllocate(t *testing.T) {
 	f.restsFor(3)
 	check()
 }
+
+// endsOf are log ends by "topic-partition".
+type endsOf map[string]int64
+
+func (e endsOf) LogEnd(topic string, partition int32) (int64, bool) {
+	n, ok := e[fmt.Sprintf("%s-%d", topic, partition)]
+	return n, ok
+}
+
+// rule 12.3: how far behind a copy is depends on all changelogs of the task.
+func TestLogEndOfATask(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, KIP1071)
+	w.topic("c1", 6)
+	w.topic("c2", 6)
+	w.topo = topo(0, sub("s1", reads("foo"), changelog("c1"), changelog("c2")), sub("s2", reads("bar")))
+	w.target("m1", allNine)
+	w.join("m1").ok(2)
+	ends := endsOf{"c1-0": 10, "c2-0": 5, "c1-1": 10, "c2-2": 5}
+	h := heartbeat{c: &w.c.coordinatorState, configured: w.c.groups[groupID].configured()}
+	_, ok := h.logEnd(taskOf("s1:0"))
+	assert.False(t, ok, "nobody to ask")
+	w.c.logEnds = ends
+	end, ok := h.logEnd(taskOf("s1:0"))
+	assert.True(t, ok)
+	assert.EqualValues(t, 15, end)
+	for _, task := range []string{"s1:1", "s1:2", "s1:3", "s9:0"} {
+		_, ok = h.logEnd(taskOf(task))
+		assert.False(t, ok, task)
+	}
+}

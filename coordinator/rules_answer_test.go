@@ -56,6 +56,7 @@ func TestRulesTimers(t *testing.T) {
 			w.after(8 * time.Second)
 			w.join("m1").ok(1).status(5) // a whole delay again
 			w.after(8 * time.Second).records()
+			w.hb("m1", 1).ok(1).status(5)
 			w.target("m1", allNine)
 			w.after(time.Second).records("21", "20")
 		}},
@@ -82,6 +83,7 @@ func TestRulesTimers(t *testing.T) {
 			x := newWorld(w.t, w.policy)
 			x.brokerConfig("group.streams.initial.rebalance.delay.ms", "1000")
 			x.join("m1").ok(1)
+			x.hb("m1", 1).ok(1).status(5)
 			x.target("m1", allNine)
 			x.appendFails = kerr.NotEnoughReplicas
 			x.after(time.Second).records()

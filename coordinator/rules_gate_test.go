@@ -181,6 +181,12 @@ func TestRulesGateOther(t *testing.T) {
 			w.target("m1", allNine, "m2", "-")
 			w.join("m2", with(old)).ok(11).status(0)
 		}},
+		{"rule 4-24 a partition twice in one list", bothModes, func(w *world) {
+			w.g10(memberSpec{id: "m1", me: 10, pme: 10, state: unrevokedTasks, tasks: "s1:0-5", pending: "s2:0-2", target: "s1:0-5"})
+			w.hb("m1", 10, owned("s1:0-5"), func(r *Request) {
+				r.ActiveTasks[0].Partitions = append(r.ActiveTasks[0].Partitions, 3, 0)
+			}).ok(10).noLists().status().records("22(m1 STABLE ME 10 PME 10 s1:0-5@10)")
+		}},
 		{"rule 4-22 a member without time to revoke", kafkaMode, func(w *world) {
 			for _, ms := range []int32{0, -2} {
 				w := newWorld(w.t, Kafka)

@@ -395,6 +395,8 @@ func TestRulesTopics(t *testing.T) {
 			w.topic("c1", 5)
 			a = w.hb("m1", 3).ok(4).status(2).detail(2, "c1")
 			assert.Empty(w.t, a.create, "nothing as long as one is wrong")
+			assert.Equal(w.t, int8(2), the[TopicsNotReady](a).Status, "another problem")
+			assert.Empty(w.t, w.hb("m1", 4).ok(4).status(2).events, "the same one")
 			w.topic("c1", 6)
 			w.topic("c2", 6)
 			w.target("m1", "s1:0-5")

@@ -203,6 +203,7 @@ func TestRulesTarget(t *testing.T) {
 			w.topo = topo(0, sub("s1", reads("foo"), changelog("c")))
 			w.groupConfig("streams.num.standby.replicas", "1", "streams.rack.aware.assignment.tags", "zone")
 			w.join("m1", tags("zone=a")).ok(1).status(5)
+			w.hb("m1", 1).ok(1).status(5)
 			w.groupConfig("streams.num.standby.replicas", "2") // nobody has seen this yet
 			w.target("m1", "s1:0-5")
 			w.after(2*time.Second).records("21(m1 s1:0-5)", "20(2, now)")

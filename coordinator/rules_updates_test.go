@@ -262,9 +262,18 @@ func TestRulesUpdates(t *testing.T) {
 			w.wantMember("m2", "UNREVOKED_TASKS ME 10 PME 10 - pending s2:0,1@10")
 			w.hb("m2", 10, owned("s2:0,1")).ok(10)                 // pending
 			w.hb("m2", 10, owned("s2:2")).err(kerr.InvalidRequest) // never given
-			w.hb("m2", 10, owned("- | standby s2:0")).err(kerr.InvalidRequest)
+			w.hb("m2", 10, owned("- | standby s2:2")).err(kerr.InvalidRequest)
 			w.hb("m2", 10, owned("-")).ok(11)
 			w.hb("m2", 11, owned("s2:0")).err(kerr.InvalidRequest) // given up
+		}},
+		{"rule 21.1-14 a copy that has become active before the member knows", kipMode, func(w *world) {
+			w.g10(memberSpec{id: "m1", tasks: "s1:0-5 s2:1,2"}, memberSpec{id: "m2", me: 9, tasks: "standby s2:0", target: "s2:0"})
+			w.hb("m2", 9).ok(10).tasks("s2:0")
+			w.target("m1", "s1:0-5", "m2", "-", "m3", "-")
+			w.join("m3", with(topo(1, sub("s1", reads("foo"))))).ok(11)
+			w.hb("m2", 9, owned("- | standby s2:0")).err(kerr.FencedMemberEpoch) // it does not know the epoch
+			w.hb("m2", 10, owned("- | standby s2:0")).ok(11)                     // it knows it, and has not started the task
+			w.wantMember("m2", "STABLE ME 11 PME 10 -")
 		}},
 		{"rule 21.1-13 the endpoint list", kipMode, func(w *world) {
 			w.t1(2)

@@ -15,7 +15,11 @@ func (h *heartbeat) reconcile() *refusal {
 		return nil
 	}
 	to := goal{epoch: h.assignment, tasks: h.goal}
-	if h.c.policy == KIP1071 {
+	if h.c.policy == Kafka {
+		if r := h.checkReported(); r != nil {
+			return r
+		}
+	} else {
 		to.stale = h.behind()
 		to.exists = func(t topology.TaskID) bool { return h.configured != nil && taskExists(h.configured, t) }
 		to.slots = h.warmupSlots

@@ -194,7 +194,7 @@ func (c *coordinatorState) strike(now Now, t *timer, fx *Effects) bool {
 // endInitialDelay computes the first assignment of a group, if that is possible
 // already: else, or if the assignor fails, the next heartbeat does it.
 func (c *coordinatorState) endInitialDelay(now Now, g *group, fx *Effects) bool {
-	if len(g.members) == 0 || g.configured() == nil || g.assignmentEpoch >= g.epoch {
+	if len(g.members) == 0 || g.configured() == nil || g.unseen || g.assignmentEpoch >= g.epoch {
 		return false
 	}
 	h := &c.scratch

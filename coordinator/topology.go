@@ -249,14 +249,15 @@ func taskExists(c *topics.Configured, t topology.TaskID) bool {
 
 // checkOwned refuses reported tasks that cannot exist. What the coordinator
 // itself gave to the member is always right, even if topics or the topology have
-// changed since. Kafka refuses that, too.
+// changed since, and in whichever role: a member that is about to run a copy as an
+// active task reports the copy until then. Kafka refuses that, too.
 func (h *heartbeat) checkOwned() *refusal {
 	if h.owned == nil || h.configured == nil || !h.configured.Ready() {
 		return nil
 	}
 	for _, role := range allRoles {
 		for _, t := range *h.owned.of(role) {
-			if taskExists(h.configured, t) || h.c.policy == KIP1071 && (h.cur.assigned.of(role).has(t) || h.cur.pending.of(role).has(t)) {
+			if taskExists(h.configured, t) || h.c.policy == KIP1071 && h.cur.has(t) {
 				continue
 			}
 			return refuse(kerr.InvalidRequest, "the reported %s task %s does not exist", role, t)

@@ -125,9 +125,15 @@ func Configure(t *record.Topology, image *Image, o Options) (*Configured, error)
 		return c, nil
 	}
 	p.adopt(m, image)
+	if err := p.validateLate(); err != nil {
+		return nil, err
+	}
 	p.decideRepartitionCounts()
 	if c.Problem, err = p.copartition(); c.Problem != nil || err != nil {
 		return c.unlessInvalid(err)
+	}
+	if err := p.validateLast(); err != nil {
+		return nil, err
 	}
 	subs := p.configuredSubtopologies()
 	internal := p.internalTopics(subs)

@@ -87,6 +87,10 @@ func TestChangelogsAndTasks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			eachPolicy(t, func(t policyT) {
+				if t.o.Kafka && c.name == "a changelog named twice" {
+					assert.Equal(t, "c", refused(t.T, topologyOf(c.sub), t.o).Topic)
+					return
+				}
 				got := configure(t, topologyOf(c.sub), c.have, t.o)
 				require.Len(t, got.Subtopologies, 1)
 				s := got.Subtopologies[0]

@@ -32,6 +32,9 @@ func (p *plan) groupTopics(s *subtopology, group int) []int {
 	g := &s.CopartitionGroups[group]
 	lists := make([][]int, 0, 1+len(g.SourceTopicRegex))
 	lists = append(lists, pick(s.listed, g.SourceTopics), pick(s.repartition, g.RepartitionSourceTopics))
+	if p.options.Kafka {
+		return p.byName(lists...)
+	}
 	for _, pattern := range g.SourceTopicRegex {
 		lists = append(lists, s.matches[pattern])
 	}

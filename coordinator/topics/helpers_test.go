@@ -142,10 +142,22 @@ func (c *Configured) tasks() counts {
 	return found
 }
 
-// refused returns why Validate and Configure refuse a topology.
+// refused returns why Validate and Configure refuse a topology. Kafka finds some
+// faults only once all source topics exist.
 func refused(tb testing.TB, top *record.Topology, o Options) *InvalidTopologyError {
 	tb.Helper()
 	var first, second *InvalidTopologyError
+	if o.Kafka && Validate(top, o) == nil {
+		there := counts{}
+		for i := range top.Subtopologies {
+			for _, name := range top.Subtopologies[i].SourceTopics {
+				there[name] = 1
+			}
+		}
+		_, err := Configure(top, there.image(), o)
+		require.ErrorAs(tb, err, &second)
+		return second
+	}
 	require.True(tb, errors.As(Validate(top, o), &first))
 	_, err := Configure(top, counts{}.image(), o)
 	require.ErrorAs(tb, err, &second)

@@ -133,6 +133,22 @@ func TestIT12DifferingConfigsAreNoProblem(t *testing.T) {
 		assert.Empty(t, got.Differences)
 		set(c.topic, nil)
 	}
+	for _, c := range []struct {
+		wanted, actual int16
+		differs        bool
+	}{{3, 3, false}, {3, 2, true}, {0, 2, false}, {-1, 2, false}, {3, 0, false}} {
+		topic := have["repartition_topic"]
+		topic.ReplicationFactor = c.actual
+		have["repartition_topic"] = topic
+		for i := range top.Subtopologies {
+			for j := range top.Subtopologies[i].RepartitionSourceTopics {
+				top.Subtopologies[i].RepartitionSourceTopics[j].ReplicationFactor = c.wanted
+			}
+		}
+		got, err := Configure(top, NewImage(1, have), kip)
+		require.NoError(t, err)
+		assert.Equal(t, c.differs, len(got.Differences) == 1, "%+v", c)
+	}
 }
 
 func TestT21DetailLength(t *testing.T) {

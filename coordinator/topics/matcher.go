@@ -16,6 +16,7 @@ import (
 type Matcher struct {
 	image    *Image // the newest complete one
 	patterns map[string]*matching
+	size     int // of all patterns and names that are remembered
 	// turn counts the images. A pattern that no group has asked for in a while is
 	// forgotten.
 	turn uint64
@@ -31,6 +32,10 @@ type matching struct {
 // remembered is for how many images a pattern is kept up that nobody asks for.
 const remembered = 64
 
+// maxRemembered bounds what is remembered, as many groups as may come and go
+// while the topics stay the same. Beyond it everything is forgotten.
+const maxRemembered = 100 * maxPatterns
+
 // match returns the topics of a complete image that match a pattern, ascending.
 // The caller must not change them. A pattern that does not compile has none.
 func (m *Matcher) match(pattern string, image *Image) []string {
@@ -43,8 +48,9 @@ func (m *Matcher) match(pattern string, image *Image) []string {
 	if p == nil {
 		s, _ := newSearch(pattern)
 		p = &matching{search: s, names: s.in(image.names)}
-		if m.patterns == nil {
-			m.patterns = make(map[string]*matching)
+		size := patternSize(pattern) + len(p.names)
+		if m.size += size; m.size > maxRemembered || m.patterns == nil {
+			m.patterns, m.size = make(map[string]*matching), size
 		}
 		m.patterns[pattern] = p
 	}
@@ -66,8 +72,10 @@ func (m *Matcher) advance(image *Image) {
 	for pattern, p := range m.patterns {
 		if m.turn-p.asked > remembered {
 			delete(m.patterns, pattern)
+			m.size -= patternSize(pattern) + len(p.names)
 			continue
 		}
+		m.size -= len(p.names)
 		if more := p.search.in(added); len(more) > 0 {
 			p.names = slices.Concat(p.names, more)
 			slices.Sort(p.names)
@@ -75,6 +83,7 @@ func (m *Matcher) advance(image *Image) {
 		if gone := func(name string) bool { _, is := slices.BinarySearch(deleted, name); return is }; len(deleted) > 0 && slices.ContainsFunc(p.names, gone) {
 			p.names = slices.DeleteFunc(slices.Clone(p.names), gone)
 		}
+		m.size += len(p.names)
 	}
 }
 

@@ -19,6 +19,9 @@ type plan struct {
 	mark    int   // the latest mark that was set on topics
 	room    []int // for lists of topics, so that they are allocated together
 	readBy  readers
+	// conflict is why the counts that the topology asks for cannot be. Only where
+	// that is found out late.
+	conflict error
 }
 
 type subtopology struct {
@@ -62,8 +65,13 @@ func newPlan(t *record.Topology, o Options) (*plan, error) {
 		return nil, err
 	}
 	p := numberTopics(t, o)
-	if err := p.fixCounts(); err != nil {
-		return nil, err
+	conflict := p.fixCounts()
+	if o.Kafka {
+		p.conflict = conflict
+		return p, nil
+	}
+	if conflict != nil {
+		return nil, conflict
 	}
 	if err := p.validateReaders(); err != nil {
 		return nil, err
@@ -72,6 +80,45 @@ func newPlan(t *record.Topology, o Options) (*plan, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// validateLate is what Kafka finds out about the counts of repartition topics,
+// and not before all source topics exist.
+func (p *plan) validateLate() error {
+	if !p.options.Kafka {
+		return nil
+	}
+	if p.conflict != nil {
+		return p.conflict
+	}
+	return p.validateCountable()
+}
+
+// validateLast is what Kafka finds out after it has looked at the copartition
+// groups. It stumbles over topics that are there twice.
+func (p *plan) validateLast() error {
+	if !p.options.Kafka {
+		return nil
+	}
+	for i := range p.subs {
+		s := &p.subs[i]
+		if err := validateSources(s.Subtopology); err != nil {
+			return err
+		}
+	}
+	for i := range p.subs {
+		s := &p.subs[i]
+		for _, list := range [...][]record.TopicInfo{s.RepartitionSourceTopics, s.StateChangelogTopics} {
+			names := make(map[string]struct{}, len(list))
+			for j := range list {
+				if _, twice := names[list[j].Name]; twice {
+					return invalid(s.Subtopology, list[j].Name, "names the internal topic %s twice", list[j].Name)
+				}
+				names[list[j].Name] = struct{}{}
+			}
+		}
+	}
+	return nil
 }
 
 // numberTopics makes a plan of which only subs and numbers are of use yet. The

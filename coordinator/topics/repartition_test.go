@@ -214,8 +214,10 @@ func TestWorkListEqualsSweeps(t *testing.T) {
 			require.Equal(t, want[name], n, name)
 		}
 	})
-	assert.Positive(t, cycles)
-	assert.Positive(t, ready)
+	if !testing.Short() { // a few topologies may all be of one kind
+		assert.Positive(t, cycles)
+		assert.Positive(t, ready)
+	}
 }
 
 func TestCanonicalOrder(t *testing.T) {

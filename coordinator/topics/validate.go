@@ -30,12 +30,16 @@ func validateSubtopologies(t *record.Topology, o Options) error {
 		return err
 	}
 	ids := make(map[string]struct{}, len(t.Subtopologies))
+	patterns := 0
 	for i := range t.Subtopologies {
 		s := &t.Subtopologies[i]
 		if _, twice := ids[s.ID]; twice {
 			return invalid(s, "", "is there twice: give each subtopology an id of its own")
 		}
 		ids[s.ID] = struct{}{}
+		if patterns += patternsSize(s); patterns > maxPatterns && !o.Kafka {
+			return invalid(s, "", "has source patterns that are too large, or too many, together with those of the subtopologies before it (above %d steps of matching): make them simpler", maxPatterns)
+		}
 		if err := validateSubtopology(s, o); err != nil {
 			return err
 		}
@@ -43,9 +47,18 @@ func validateSubtopologies(t *record.Topology, o Options) error {
 	return nil
 }
 
-func validateSubtopology(s *record.Subtopology, o Options) error {
+func validateSources(s *record.Subtopology) error {
 	if len(s.SourceTopics)+len(s.SourceTopicRegex)+len(s.RepartitionSourceTopics) == 0 {
 		return invalid(s, "", "has no source: add a source topic, a source pattern or a repartition topic")
+	}
+	return nil
+}
+
+func validateSubtopology(s *record.Subtopology, o Options) error {
+	if !o.Kafka { // which looks at that only once all source topics exist
+		if err := validateSources(s); err != nil {
+			return err
+		}
 	}
 	for i := range s.StateChangelogTopics {
 		if c := &s.StateChangelogTopics[i]; c.Partitions != 0 {
@@ -59,7 +72,7 @@ func validateSubtopology(s *record.Subtopology, o Options) error {
 	}
 	for _, list := range [...][]record.TopicInfo{s.RepartitionSourceTopics, s.StateChangelogTopics} {
 		for i := range list {
-			if list[i].ReplicationFactor < -1 {
+			if list[i].ReplicationFactor < -1 && !o.Kafka {
 				return invalid(s, list[i].Name, "asks for the replication factor %d of the topic %s: ask for a positive number, or for -1 to take the broker's default", list[i].ReplicationFactor, list[i].Name)
 			}
 		}
@@ -67,7 +80,7 @@ func validateSubtopology(s *record.Subtopology, o Options) error {
 	if err := validatePatterns(s, o); err != nil {
 		return err
 	}
-	return validateCopartitionGroups(s)
+	return validateCopartitionGroups(s, o)
 }
 
 func validatePatterns(s *record.Subtopology, o Options) error {
@@ -82,7 +95,7 @@ func validatePatterns(s *record.Subtopology, o Options) error {
 	return nil
 }
 
-func validateCopartitionGroups(s *record.Subtopology) error {
+func validateCopartitionGroups(s *record.Subtopology, o Options) error {
 	for i, g := range s.CopartitionGroups {
 		for _, list := range [...]struct {
 			what    string
@@ -93,6 +106,9 @@ func validateCopartitionGroups(s *record.Subtopology) error {
 			{"source patterns", g.SourceTopicRegex, len(s.SourceTopicRegex)},
 			{"repartition source topics", g.RepartitionSourceTopics, len(s.RepartitionSourceTopics)},
 		} {
+			if o.Kafka && list.what == "source patterns" {
+				continue // it does not look at them
+			}
 			outside := func(index int16) bool { return index < 0 || int(index) >= list.length }
 			if j := slices.IndexFunc(list.indexes, outside); j >= 0 {
 				return invalid(s, "", "has a copartition group (number %d) with index %d into its %d %s", i, list.indexes[j], list.length, list.what)

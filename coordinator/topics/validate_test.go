@@ -113,6 +113,14 @@ func TestInvalidTopologies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachPolicy(t, func(t policyT) {
+				switch {
+				case t.o.Kafka && (strings.HasPrefix(name, "replication factor") || name == "CP-17 index outside of the patterns"):
+					require.NoError(t, Validate(c.top, t.o), "Kafka does not look at it")
+					return
+				case t.o.Kafka && name == "CL-05 no source": // its sink comes first
+					assert.Equal(t, "r", refused(t, c.top, t.o).Topic)
+					return
+				}
 				assert.Equal(t, &InvalidTopologyError{Subtopology: c.sub, Topic: c.topic, Reason: c.reason}, refused(t, c.top, t.o))
 			})
 		})
