@@ -180,6 +180,20 @@ var access = []Scenario{
 		},
 	},
 	{
+		IDs: []string{"I-01", "9.3-1"}, Title: "CREATE on the cluster is enough", Alone: true,
+		Run: func(c *C) {
+			c.AtOnce()
+			c.Topic("foo", 2)
+			c.Expect("c1", "c2")
+			c.Deny(c.onTopic(kmsg.ACLOperationCreate, "c1"), c.onTopic(kmsg.ACLOperationCreate, "c2"))
+			m := c.Member("m1")
+			require.Regexp(c, "c1.*c2|c2.*c1", m.Join(twoStores()).OK(2).Has(none).Says("3").Detail(3))
+			c.Created("c1", 2)
+			c.Created("c2", 2)
+			m.Ready().OK(3).Has("s1:0-1")
+		},
+	},
+	{
 		IDs: []string{"I-02", "9.3-1"}, Title: "CREATE on each topic instead of the cluster", Alone: true,
 		Run: func(c *C) {
 			c.Topic("foo", 2)

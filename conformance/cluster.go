@@ -24,7 +24,7 @@ func (c *C) Topic(word string, partitions int32) {
 	resp := c.AskController(req).(*kmsg.CreateTopicsResponse)
 	require.NoError(c, kerr.ErrorForCode(resp.Topics[0].ErrorCode), "create topic %s", word)
 	c.onEnd(func() { _ = c.deleteTopics(c.Named(word)) })
-	c.await("topic "+word, func() bool { return c.partitions(word) == int(partitions) })
+	c.prepared("topic "+word, func() bool { return c.partitions(word) == int(partitions) })
 	c.known(word, partitions)
 }
 
@@ -38,7 +38,7 @@ func (c *C) Grow(word string, partitions int32) {
 	req.Topics = append(req.Topics, topic)
 	resp := c.AskController(req).(*kmsg.CreatePartitionsResponse)
 	require.NoError(c, kerr.ErrorForCode(resp.Topics[0].ErrorCode), "grow topic %s", word)
-	c.await("partitions of "+word, func() bool { return c.partitions(word) == int(partitions) })
+	c.prepared("partitions of "+word, func() bool { return c.partitions(word) == int(partitions) })
 	c.known(word, partitions)
 }
 
@@ -46,7 +46,7 @@ func (c *C) Grow(word string, partitions int32) {
 func (c *C) DeleteTopic(word string) {
 	c.note("topic %s is deleted", word)
 	require.NoError(c, c.deleteTopics(c.Named(word)), "delete topic %s", word)
-	c.await("end of topic "+word, func() bool { return c.partitions(word) == 0 })
+	c.prepared("end of topic "+word, func() bool { return c.partitions(word) == 0 })
 	c.known(word, 0)
 }
 
@@ -96,9 +96,14 @@ func (c *C) settle(began time.Time) {
 	}
 }
 
-// await polls until something is so.
-func (c *C) await(what string, so func() bool) {
-	const patience = 20 * time.Second
+// await polls until something is so that the scenario is about.
+func (c *C) await(what string, so func() bool) { c.awaitWithin(20*time.Second, what, so) }
+
+// prepared polls until something is so that the scenario needs. That may take long
+// at a broker on a busy machine, and is no fault.
+func (c *C) prepared(what string, so func() bool) { c.awaitWithin(2*time.Minute, what, so) }
+
+func (c *C) awaitWithin(patience time.Duration, what string, so func() bool) {
 	for began := c.target.Clock.Now(); !so(); {
 		require.Less(c, c.target.Clock.Now().Sub(began), patience, "waiting for %s", what)
 		require.NoError(c, c.target.Clock.Sleep(c.ctx, 20*time.Millisecond))
@@ -136,7 +141,7 @@ func (c *C) TryConfig(pairs ...string) error {
 	if err := kerr.ErrorForCode(resp.Resources[0].ErrorCode); err != nil {
 		return err
 	}
-	c.await("group configs", func() bool {
+	c.prepared("group configs", func() bool {
 		shown := c.GroupConfigs()
 		for name, value := range values {
 			if shown[name] != value {

@@ -87,6 +87,7 @@ type Txn struct {
 	pid   int64
 	epoch int16
 	node  string
+	over  bool
 }
 
 // Txn begins a transaction. It is aborted when the scenario ends.
@@ -115,12 +116,22 @@ func (c *C) Txn() *Txn {
 		return err == nil || !kerr.IsRetriable(err)
 	})
 	require.NoError(c, err, "AddOffsetsToTxn")
-	c.onEnd(func() {
-		end := kmsg.NewPtrEndTxnRequest()
-		end.TransactionalID, end.ProducerID, end.ProducerEpoch = tx.id, tx.pid, tx.epoch
-		c.askAt(tx.node, end)
-	})
+	c.onEnd(func() { tx.end(false) })
 	return tx
+}
+
+// end commits or aborts the transaction, unless it has ended, and returns the
+// name of the error code.
+func (tx *Txn) end(commit bool) string {
+	if tx.over {
+		return CodeName(0)
+	}
+	tx.over = true
+	end := kmsg.NewPtrEndTxnRequest()
+	end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = tx.id, tx.pid, tx.epoch, commit
+	code := CodeName(tx.c.askAt(tx.node, Pin(end, 3)).(*kmsg.EndTxnResponse).ErrorCode)
+	tx.c.note("the transaction ends, committed: %t -> %s", commit, code)
+	return code
 }
 
 // topicID is the id of a topic, by which later versions name it.

@@ -111,6 +111,9 @@ var offsets = []Scenario{
 			tx.committed("ILLEGAL_GENERATION", Commit{Member: "m1", Epoch: 10, Version: 5}, "foo:0", 9)
 			tx.committed("UNKNOWN_MEMBER_ID", Commit{Member: "m2", Epoch: 3}, "foo:0", 9)
 			tx.committed("NONE", Commit{Epoch: -1}, "foo:0", 10)
+			// One bad partition was enough to refuse both.
+			require.Equal(c, "NONE", tx.end(true))
+			c.await("the commits of the transaction", func() bool { return c.Committed("foo:0-1") == "foo:0=10 foo:1=5" })
 		},
 	},
 	{

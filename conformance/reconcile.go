@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // How members come from what they have to what they are to have.
@@ -98,6 +99,21 @@ var reconcile = []Scenario{
 			c.Describe().In("Reconciling", 4)
 			m1.Ack().OK(4).Has("s1:0-5")
 			c.Describe().In("Stable", 4)
+		},
+	},
+	{
+		IDs: []string{"4-24", "R-27"}, Title: "a partition that is reported twice counts once",
+		Run: func(c *C) {
+			m1, m2 := pair(c)
+			m1.Beat().OK(2)
+			twice := func(req *kmsg.StreamsGroupHeartbeatRequest) {
+				ps := req.ActiveTasks[0].Partitions
+				req.ActiveTasks[0].Partitions = append(ps, ps[0], ps[1])
+			}
+			m1.Ack(twice).OK(3).NoLists().Says("-")
+			m1.Ack(twice).OK(3).NoLists()
+			m2.Ack().OK(3).Has(minus("s1:0-5", m1.Active))
+			c.Describe().In("Stable", 3)
 		},
 	},
 	{

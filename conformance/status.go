@@ -194,7 +194,7 @@ var status = []Scenario{
 			c.Topic("foo", 1)
 			m := c.Member("m1")
 			m.Join(T1(), Shutdown).OK(2).Says("4")
-			// Kafka forgets it with this answer; we keep it in both policies.
+			// Kafka forgets it with this answer; policy KIP1071 keeps it.
 			require.Contains(c, []string{"4", "-"}, m.Beat().OK(2).Statuses())
 		},
 	},
