@@ -38,7 +38,9 @@ type adapter struct {
 	// broker was started with, by name, and the defaults, as of a group.
 	static   map[string]string
 	defaults []coordinator.ConfigEntry
-	start    time.Time
+	// brokerDefaults are the same of a broker.
+	brokerDefaults []coordinator.ConfigEntry
+	start          time.Time
 
 	kept       atomic.Bool // KeepControl has been called; it is sticky
 	intercepts atomic.Pointer[[]control]
@@ -59,7 +61,9 @@ type adapter struct {
 
 	mu     sync.Mutex
 	closed bool
-	core   *coordinator.Coordinator
+	// dynamic are the broker configs that have been set at run time.
+	dynamic map[string]bool
+	core    *coordinator.Coordinator
 	// Of the core, which asks under the lock.
 	logEnds logEnds
 	log     recordLog
@@ -68,9 +72,12 @@ type adapter struct {
 	// pushing are the groups whose description is being pushed or removed, until
 	// the channel closes.
 	pushing map[string]chan struct{}
-	timer   timer
-	req     coordinator.Request
-	fx      coordinator.Effects
+	// producers are, by transactional id, those that have begun last.
+	producers map[string]producer
+	undecided map[string]map[string]undecided // by group and transactional id
+	timer     timer
+	req       coordinator.Request
+	fx        coordinator.Effects
 	// Movements on behalf of test code, outside of the control function.
 	moved atomic.Uint64
 }
@@ -89,7 +96,10 @@ func newAdapter(fake *kfake.Cluster, tap *Tap, cfg *config, log recordLog) (*ada
 		log:       log,
 		places:    make(map[string]*place),
 		kinds:     make(map[string]bool),
+		dynamic:   make(map[string]bool),
 		pushing:   make(map[string]chan struct{}),
+		producers: make(map[string]producer),
+		undecided: make(map[string]map[string]undecided),
 	}
 	a.logEnds.fake = fake
 	core, err := coordinator.New(coordinator.Config{
@@ -105,7 +115,7 @@ func newAdapter(fake *kfake.Cluster, tap *Tap, cfg *config, log recordLog) (*ada
 	if err != nil {
 		return nil, err
 	}
-	a.defaults = plain.GroupConfigs("")
+	a.defaults, a.brokerDefaults = plain.GroupConfigs(""), plain.BrokerConfigs()
 	a.topics.init(fake)
 	a.own.init(tap)
 	a.sweeper.init(cfg.configs)
@@ -186,13 +196,17 @@ func (a *adapter) route(req kmsg.Request) (kmsg.Response, error, bool) { //nolin
 		a.describeTopicPartitionsEdit(s, r)
 	case *kmsg.OffsetForLeaderEpochRequest:
 		a.offsetForLeaderEpochEdit(s, r)
+	case *kmsg.InitProducerIDRequest:
+		return a.initProducerID(s, r)
+	case *kmsg.EndTxnRequest:
+		a.decided(r.TransactionalID, r.ProducerEpoch)
 	case *kmsg.FindCoordinatorRequest:
 		a.placeGen++
 
 	case *kmsg.OffsetCommitRequest:
-		return a.offsetCommit(r)
+		return a.offsetCommit(s, r)
 	case *kmsg.TxnOffsetCommitRequest:
-		return a.txnOffsetCommit(r)
+		return a.txnOffsetCommit(s, r)
 	case *kmsg.OffsetFetchRequest:
 		return a.offsetFetch(s, r)
 	case *kmsg.OffsetDeleteRequest:
@@ -202,13 +216,17 @@ func (a *adapter) route(req kmsg.Request) (kmsg.Response, error, bool) { //nolin
 		a.listGroups(s, r)
 	case *kmsg.DescribeGroupsRequest:
 		a.describeGroups(s, r)
+	case *kmsg.ConsumerGroupDescribeRequest:
+		a.consumerGroupDescribe(s, r)
+	case *kmsg.ShareGroupDescribeRequest:
+		a.shareGroupDescribe(s, r)
 	case *kmsg.DeleteGroupsRequest:
 		return a.deleteGroups(s, r)
 
 	case *kmsg.IncrementalAlterConfigsRequest:
 		a.incrementalAlterConfigs(s, r)
 	case *kmsg.AlterConfigsRequest:
-		a.alterConfigs(s, r)
+		return a.alterConfigs(s, r)
 	case *kmsg.DescribeConfigsRequest:
 		a.describeConfigs(s, r)
 	case *kmsg.ListConfigResourcesRequest:
@@ -259,7 +277,8 @@ func (a *adapter) commit(now coordinator.Now, fx *coordinator.Effects) error {
 	return nil
 }
 
-// observe follows requests whose response is edited whatever their version.
+// observe follows requests whose response is edited although they cannot carry
+// the identity of their sender. It is called while the request is read.
 func (a *adapter) observe(who *caller, req kmsg.Request) func(kmsg.Response) {
 	switch r := req.(type) {
 	case *kmsg.SASLHandshakeRequest:
@@ -272,6 +291,18 @@ func (a *adapter) observe(who *caller, req kmsg.Request) func(kmsg.Response) {
 		return a.acls.deleted
 	case *kmsg.OffsetDeleteRequest:
 		return a.offsetDeleted(r)
+	case *kmsg.OffsetFetchRequest:
+		return offsetsFetched(r)
+	case *kmsg.ListGroupsRequest:
+		if a.alone() {
+			return a.groupsListed(sender{who: who}, r, func(string) bool { return true })
+		}
+	case *kmsg.DescribeGroupsRequest:
+		if a.alone() {
+			return a.groupsDescribed(sender{who: who}, r, a.has)
+		}
+	case *kmsg.DescribeConfigsRequest:
+		return a.configsDescribed(r)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsgroup/streamsgroup/coordinator"
+	"github.com/streamsgroup/streamsgroup/topology"
 )
 
 // ErrClosed is returned by methods of a cluster that has been closed.
@@ -364,6 +365,15 @@ func (c *Cluster) StreamsGroupState(group string) (coordinator.State, bool) {
 	c.adapter.mu.Lock()
 	defer c.adapter.mu.Unlock()
 	return c.adapter.core.State(group)
+}
+
+// Explain says where a task of a group is and why: what it waits for, for whom, and
+// until when at the latest. The id is that of the group's topology, which members
+// with an older one may know by another. ok is false if there is no such group.
+func (c *Cluster) Explain(group string, task topology.TaskID) (e coordinator.Explanation, ok bool) {
+	c.adapter.mu.Lock()
+	defer c.adapter.mu.Unlock()
+	return c.adapter.core.Explain(c.adapter.now(), group, task)
 }
 
 func (c *Cluster) closed() bool { return c.adapter.isClosed() }

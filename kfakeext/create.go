@@ -3,6 +3,7 @@ package kfakeext
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -76,27 +77,21 @@ func (c *creations) finish(requested []topics.NewTopic, failed map[string]string
 	for _, t := range requested {
 		delete(c.inFlight, t.Name)
 		if text, ok := failed[t.Name]; ok {
-			c.remember(t.Name, failure{text, until})
+			c.failed[t.Name] = failure{text, until}
 		}
+	}
+	surplus := len(c.failed) - maxFailures
+	if surplus <= 0 {
+		return
+	}
+	for _, topic := range slices.SortedFunc(maps.Keys(c.failed), c.sooner)[:surplus] {
+		delete(c.failed, topic)
 	}
 }
 
-func (c *creations) remember(topic string, f failure) {
-	if len(c.failed) >= maxFailures {
-		type entry struct {
-			topic string
-			until time.Duration
-		}
-		all := make([]entry, 0, len(c.failed))
-		for t, f := range c.failed {
-			all = append(all, entry{t, f.until})
-		}
-		first := slices.MinFunc(all, func(a, b entry) int {
-			return cmp.Or(cmp.Compare(a.until, b.until), strings.Compare(a.topic, b.topic))
-		})
-		delete(c.failed, first.topic)
-	}
-	c.failed[topic] = f
+// sooner compares failures by when they expire.
+func (c *creations) sooner(a, b string) int {
+	return cmp.Or(cmp.Compare(c.failed[a].until, c.failed[b].until), strings.Compare(a, b))
 }
 
 // create has the internal topics created that a group lacks, and tells in the

@@ -40,3 +40,25 @@ func TestFailuresAreBounded(t *testing.T) {
 	c.finish(p.request, nil, 0)
 	assert.Empty(t, c.inFlight)
 }
+
+// A member that asks for a great many topics at once gets them in portions.
+func TestHostileNumberOfInternalTopics(t *testing.T) {
+	t.Parallel()
+	var wanted []topics.NewTopic
+	for i := range 100_000 {
+		wanted = append(wanted, topics.NewTopic{Name: fmt.Sprintf("t%05d", i), Partitions: 4_000})
+	}
+	modest, failed := withinLimit(append(wanted, topics.NewTopic{Name: "too much", Partitions: 1<<31 - 1}))
+	assert.Equal(t, wanted[:2], modest)
+	require.Len(t, failed, len(wanted)-1)
+	assert.Contains(t, failed["t00002"], "its turn comes later, the limit is 10000 partitions at a time")
+	assert.Contains(t, failed["too much"], "2147483647 partitions are too many")
+
+	// That so many wait does not take long to remember: the lock is one for all.
+	var c creations
+	p := c.start(0, wanted)
+	require.Len(t, p.request, len(wanted))
+	c.finish(p.request, failed, time.Second)
+	assert.Len(t, c.failed, maxFailures)
+	assert.Empty(t, c.inFlight)
+}

@@ -51,9 +51,28 @@
 // DescribeCluster, and once with DescribeACLs, what their user may do. Control
 // functions of tests see these requests like any other, and may answer them.
 //
+// # Limits
+//
+// A request is 100 MiB at most, as in Kafka (socket.request.max.bytes), and
+// kfake hears of a large one only when it is there: what is announced and does
+// not come takes no memory. A connection that breaks these rules is closed, and
+// so is one that sends a request of an unknown key, or has two requests under way
+// with the same correlation id where the tap has to tell their responses apart.
+// An empty SASL/PLAIN password authenticates nobody.
+//
+// Internal topics get 10,000 partitions at a time, Kafka's limit for one
+// request; what is beyond it waits for a retry. The source patterns of a
+// topology are refused (STREAMS_INVALID_TOPOLOGY) if they compile to more than
+// about 10,000 instructions together. All other lists of a request may be as
+// long as the request, and take time in proportion to it. An answer may be much
+// longer: a description of groups is as long as the groups that it names.
+//
 // # What is not there
 //
-// Requests too old for tagged fields (ListGroups before version 3, for example)
-// carry no identity: their responses are kfake's own. Topology
+// Requests too old for tagged fields carry no identity: the responses to
+// DeleteGroups before version 2, IncrementalAlterConfigs 0 and AlterConfigs
+// before 2 are kfake's own where it has a part in them, and so are those to
+// ListGroups before 3 and DescribeGroups before 5 of a cluster with several
+// nodes. Topology
 // descriptions (KIP-1331) are answered as by a broker without the plugin.
 package kfakeext

@@ -38,7 +38,9 @@ func (a *adapter) restore() error {
 		value := broker[name]
 		if err := a.core.SetBrokerConfig(name, &value); err != nil {
 			a.logf(kgo.LogLevelWarn, "dynamic broker config of the data directory is ignored: %v", err)
+			continue
 		}
+		a.dynamic[name] = true
 	}
 	for group, overrides := range groups {
 		// As in Kafka, what is out of bounds now is clamped when it is used.
@@ -74,11 +76,24 @@ func (a *adapter) setGroupConfig(group string, overrides map[string]string) erro
 	return nil
 }
 
-// setBrokerConfig keeps a dynamic broker config, nil for its default, and puts
-// it into force. It has been checked. The lock is held.
+// setBrokerConfig keeps a dynamic broker config, nil for what the broker was
+// started with, and puts it into force. It has been checked. The lock is held.
 func (a *adapter) setBrokerConfig(name string, value *string) error {
 	if err := a.log.setBrokerConfig(name, value); err != nil {
 		return err
 	}
-	return a.core.SetBrokerConfig(name, value)
+	if value != nil {
+		a.dynamic[name] = true
+	} else {
+		delete(a.dynamic, name)
+	}
+	return a.core.SetBrokerConfig(name, a.orStatic(name, value))
+}
+
+// orStatic is what a broker config falls back to once nothing is set at run time.
+func (a *adapter) orStatic(name string, value *string) *string {
+	if static, ok := a.static[name]; ok && value == nil {
+		return &static
+	}
+	return value
 }

@@ -12,7 +12,7 @@ import (
 
 const groupType = "streams"
 
-// ListGroups: v0-5 (edited from v3 on)
+// ListGroups: v0-5
 //
 // Version notes:
 //   - v4: filter by state
@@ -23,32 +23,40 @@ const groupType = "streams"
 // here.
 func (a *adapter) listGroups(s sender, req *kmsg.ListGroupsRequest) {
 	if s.who == nil {
-		return
+		return // without tags: the tap has shown it to us
 	}
+	node := a.fake.CurrentNode()
+	s.edit(req, a.groupsListed(s, req, func(group string) bool { return a.fake.CoordinatorFor(group) == node }))
+	req.StatesFilter, req.TypesFilter = nil, nil
+}
+
+// alone is whether there is one node, which coordinates all groups. While a
+// request is read it is not known which node it is for.
+func (a *adapter) alone() bool { return len(a.fake.ListenAddrs()) == 1 }
+
+func (a *adapter) groupsListed(s sender, req *kmsg.ListGroupsRequest, here func(group string) bool) func(kmsg.Response) {
 	ours := make(map[string]coordinator.Listed)
 	a.mu.Lock()
 	listed := a.core.List()
 	a.mu.Unlock()
-	node := a.fake.CurrentNode()
 	for _, l := range listed {
-		if a.fake.CoordinatorFor(l.Group) == node {
+		if here(l.Group) {
 			ours[l.Group] = l
 		}
 	}
 	states, types := req.StatesFilter, req.TypesFilter
-	req.StatesFilter, req.TypesFilter = nil, nil
 	acl := a.access(s)
-	s.edit(req, func(resp kmsg.Response) {
+	return func(resp kmsg.Response) {
 		r, ok := resp.(*kmsg.ListGroupsResponse)
 		if !ok || r.ErrorCode != 0 {
 			return
 		}
 		r.Groups = slices.DeleteFunc(r.Groups, func(g kmsg.ListGroupsResponseGroup) bool {
 			_, mine := ours[g.Group]
-			return mine || !matches(states, g.GroupState) || !matches(types, g.GroupType)
+			return mine || !hasState(states, g.GroupState) || !hasType(types, g.GroupType)
 		})
 		for _, l := range listed {
-			if _, here := ours[l.Group]; !here || !matches(states, stateFilter(l.State)) || !matches(types, groupType) {
+			if _, here := ours[l.Group]; !here || !hasState(states, stateFilter(l.State)) || !hasType(types, groupType) {
 				continue
 			}
 			if acl != nil && !acl.Allowed(kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeGroup, l.Group) {
@@ -58,7 +66,7 @@ func (a *adapter) listGroups(s sender, req *kmsg.ListGroupsRequest) {
 			g.Group, g.ProtocolType, g.GroupState, g.GroupType = l.Group, groupType, l.State.String(), groupType
 			r.Groups = append(r.Groups, g)
 		}
-	})
+	}
 }
 
 // stateFilter is the text that a filter has to name: Kafka compares with the
@@ -70,25 +78,39 @@ func stateFilter(s coordinator.State) string {
 	return s.String()
 }
 
-func matches(filter []string, value string) bool {
+// hasState: as in Kafka, a filter for states is trimmed and one for types not.
+func hasState(filter []string, state string) bool {
 	return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool {
-		return strings.EqualFold(strings.TrimSpace(f), value)
+		return strings.EqualFold(strings.TrimSpace(f), state)
 	})
 }
 
-// DescribeGroups: v0-6 (edited from v5 on). A streams group is no classic
-// group.
+func hasType(filter []string, kind string) bool {
+	return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, kind) })
+}
+
+// DescribeGroups: v0-6. A streams group is no classic group.
 func (a *adapter) describeGroups(s sender, req *kmsg.DescribeGroupsRequest) {
+	if s.who == nil {
+		return // without tags: the tap has shown it to us
+	}
+	if edit := a.groupsDescribed(s, req, a.owns); edit != nil {
+		s.edit(req, edit)
+	}
+}
+
+// groupsDescribed returns nil if no group of ours is asked for.
+func (a *adapter) groupsDescribed(s sender, req *kmsg.DescribeGroupsRequest, here func(group string) bool) func(kmsg.Response) {
 	ours := make(map[string]bool)
 	for _, group := range req.Groups {
-		if a.owns(group) {
+		if here(group) {
 			ours[group] = true
 		}
 	}
 	if len(ours) == 0 {
-		return
+		return nil
 	}
-	s.edit(req, func(resp kmsg.Response) {
+	return func(resp kmsg.Response) {
 		r, ok := resp.(*kmsg.DescribeGroupsResponse)
 		if !ok {
 			return
@@ -98,17 +120,17 @@ func (a *adapter) describeGroups(s sender, req *kmsg.DescribeGroupsRequest) {
 			if !ours[g.Group] || g.ErrorCode != 0 && g.ErrorCode != kerr.GroupIDNotFound.Code {
 				continue
 			}
-			operations := g.AuthorizedOperations
 			*g = kmsg.NewDescribeGroupsResponseGroup()
 			g.Group = req.Groups[i]
 			g.State = coordinator.Dead.String()
-			g.AuthorizedOperations = operations
 			if r.Version >= 6 {
 				g.ErrorCode = kerr.GroupIDNotFound.Code
-				g.ErrorMessage = kmsg.StringPtr("group " + g.Group + " is a streams group")
+				g.ErrorMessage = streamsGroupText(g.Group)
+			} else if req.IncludeAuthorizedOperations {
+				g.AuthorizedOperations = a.operations(s, g.Group)
 			}
 		}
-	})
+	}
 }
 
 // DeleteGroups: v0-3. Requests before v2 have no identity; one that names a
@@ -116,6 +138,7 @@ func (a *adapter) describeGroups(s sender, req *kmsg.DescribeGroupsRequest) {
 func (a *adapter) deleteGroups(s sender, req *kmsg.DeleteGroupsRequest) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
 	codes := make(map[string]int16) // of our groups
 	var deletable []string
+	req.Groups = distinct(req.Groups) // a group that is named twice is answered once
 	for _, group := range req.Groups {
 		if _, seen := codes[group]; !seen && a.owns(group) {
 			codes[group] = 0
@@ -145,7 +168,10 @@ func (a *adapter) deleteGroups(s sender, req *kmsg.DeleteGroupsRequest) (kmsg.Re
 		if !ok {
 			return
 		}
-		answered := r.Groups
+		answered := make(map[string]kmsg.DeleteGroupsResponseGroup, len(r.Groups))
+		for _, g := range r.Groups {
+			answered[g.Group] = g
+		}
 		r.Groups = make([]kmsg.DeleteGroupsResponseGroup, 0, len(asked))
 		for _, group := range asked {
 			code, mine := codes[group]
@@ -154,12 +180,11 @@ func (a *adapter) deleteGroups(s sender, req *kmsg.DeleteGroupsRequest) (kmsg.Re
 			if code == kerr.GroupDeletionFailed.Code {
 				g.ErrorMessage = deletionText(group)
 			}
-			if i := slices.IndexFunc(answered, func(g kmsg.DeleteGroupsResponseGroup) bool { return g.Group == group }); i >= 0 {
+			if theirs, ok := answered[group]; ok {
 				// kfake has deleted the offsets, or never had any.
-				if !mine || answered[i].ErrorCode != kerr.GroupIDNotFound.Code {
-					g = answered[i]
+				if !mine || theirs.ErrorCode != kerr.GroupIDNotFound.Code {
+					g = theirs
 				}
-				answered = slices.Delete(answered, i, i+1)
 			} else if !mine {
 				g.ErrorCode = kerr.CoordinatorNotAvailable.Code // ask again
 			}
@@ -171,12 +196,29 @@ func (a *adapter) deleteGroups(s sender, req *kmsg.DeleteGroupsRequest) (kmsg.Re
 	if len(req.Groups) > 0 && s.edit(req, edit) {
 		return nil, nil, false
 	}
-	if len(req.Groups) > 0 && !slices.ContainsFunc(asked, func(group string) bool { return codes[group] != 0 }) {
+	// Its response stays as it is, and so a group without offsets, which kfake
+	// does not know, is not to be in it.
+	req.Groups = slices.DeleteFunc(req.Groups, func(group string) bool {
+		_, mine := codes[group]
+		return mine && a.fake.GroupInfo(group) == nil
+	})
+	if len(req.Groups) == len(asked) {
 		return nil, nil, false // nothing to add to kfake's response
 	}
 	resp := req.ResponseKind()
 	edit(resp)
 	return resp, nil, true
+}
+
+func distinct(names []string) (once []string) {
+	seen := make(map[string]bool, len(names))
+	for _, name := range names {
+		if !seen[name] {
+			seen[name] = true
+			once = append(once, name)
+		}
+	}
+	return once
 }
 
 func (a *adapter) deleteGroup(group string) int16 {

@@ -2,7 +2,6 @@ package kfakeext
 
 import (
 	"slices"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -15,23 +14,29 @@ import (
 // commits that name no member; whether the member may commit is checked here.
 
 // OffsetCommit: v0-10
-func (a *adapter) offsetCommit(req *kmsg.OffsetCommitRequest) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
+func (a *adapter) offsetCommit(s sender, req *kmsg.OffsetCommitRequest) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
 	if req.MemberID == a.sweeper.secret {
 		return a.sweepGroup(req)
 	}
-	if !a.owns(req.Group) {
-		if req.Version >= 9 && req.Generation >= 0 && a.unknown(req.Group) {
-			return refuseCommit(req, kerr.GroupIDNotFound.Code), nil, true
-		}
+	ours := a.owns(req.Group)
+	if !ours && (req.Version < 9 || req.Generation < 0 || !a.unknown(req.Group)) {
 		return nil, nil, false
 	}
+	byID := req.Version >= 10
 	names := make([]string, len(req.Topics))
+	long := false
 	for i, t := range req.Topics {
-		if names[i] = t.Topic; req.Version >= 10 {
+		if names[i] = t.Topic; byID {
 			names[i] = a.topicName(t.TopicID)
 		}
+		long = long || slices.ContainsFunc(t.Partitions, func(p kmsg.OffsetCommitRequestTopicPartition) bool { return longMetadata(p.Metadata) })
 	}
-	code, handled := a.checkCommit(coordinator.Commit{
+	if !ours {
+		partitions := partitionsOf(req, names)
+		a.settleCommit(byID, partitions, func() int16 { return kerr.GroupIDNotFound.Code })
+		return refuseCommit(req, partitions), nil, true
+	}
+	c := coordinator.Commit{
 		Group:      req.Group,
 		Member:     req.MemberID,
 		InstanceID: req.InstanceID,
@@ -46,44 +51,37 @@ func (a *adapter) offsetCommit(req *kmsg.OffsetCommitRequest) (kmsg.Response, er
 				}
 			}
 		},
-	})
+	}
+	code, handled := a.checkCommit(c)
 	if !handled {
 		return nil, nil, false
 	}
-	if code != 0 {
-		return refuseCommit(req, code), nil, true
+	if code != 0 || long {
+		partitions := partitionsOf(req, names)
+		if !a.judge(c, byID, partitions) {
+			return refuseCommit(req, partitions), nil, true
+		}
+		commitRest(s, req, partitions)
 	}
 	req.MemberID, req.Generation, req.InstanceID = "", -1, nil
 	return nil, nil, false
 }
 
-func refuseCommit(req *kmsg.OffsetCommitRequest, code int16) kmsg.Response {
-	resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
-	for _, t := range req.Topics {
-		rt := kmsg.NewOffsetCommitResponseTopic()
-		rt.Topic, rt.TopicID = t.Topic, t.TopicID
-		for _, p := range t.Partitions {
-			rp := kmsg.NewOffsetCommitResponseTopicPartition()
-			rp.Partition, rp.ErrorCode = p.Partition, code
-			rt.Partitions = append(rt.Partitions, rp)
-		}
-		resp.Topics = append(resp.Topics, rt)
-	}
-	return resp
-}
-
 // TxnOffsetCommit: v0-6
-func (a *adapter) txnOffsetCommit(req *kmsg.TxnOffsetCommitRequest) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
+func (a *adapter) txnOffsetCommit(s sender, req *kmsg.TxnOffsetCommitRequest) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
 	if !a.owns(req.Group) {
 		return nil, nil, false
 	}
+	byID := req.Version >= 6
 	names := make([]string, len(req.Topics))
+	long := false
 	for i, t := range req.Topics {
-		if names[i] = t.Topic; req.Version >= 6 {
+		if names[i] = t.Topic; byID {
 			names[i] = a.topicName(t.TopicID)
 		}
+		long = long || slices.ContainsFunc(t.Partitions, func(p kmsg.TxnOffsetCommitRequestTopicPartition) bool { return longMetadata(p.Metadata) })
 	}
-	code, handled := a.checkCommit(coordinator.Commit{
+	c := coordinator.Commit{
 		Group:         req.Group,
 		Member:        req.MemberID,
 		InstanceID:    req.InstanceID,
@@ -99,29 +97,23 @@ func (a *adapter) txnOffsetCommit(req *kmsg.TxnOffsetCommitRequest) (kmsg.Respon
 				}
 			}
 		},
-	})
+	}
+	code, handled := a.checkCommit(c)
 	if !handled {
 		return nil, nil, false
 	}
-	if code == 0 {
-		a.mu.Lock()
-		a.sweeper.transactional[req.Group] = time.Now()
-		a.mu.Unlock()
-		req.MemberID, req.Generation, req.InstanceID = "", -1, nil
-		return nil, nil, false
-	}
-	resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
-	for _, t := range req.Topics {
-		rt := kmsg.NewTxnOffsetCommitResponseTopic()
-		rt.Topic, rt.TopicID = t.Topic, t.TopicID
-		for _, p := range t.Partitions {
-			rp := kmsg.NewTxnOffsetCommitResponseTopicPartition()
-			rp.Partition, rp.ErrorCode = p.Partition, code
-			rt.Partitions = append(rt.Partitions, rp)
+	if code != 0 || long {
+		partitions := txnPartitionsOf(req, names)
+		if !a.judge(c, byID, partitions) {
+			return refuseTxnCommit(req, partitions), nil, true
 		}
-		resp.Topics = append(resp.Topics, rt)
+		txnCommitRest(s, req, partitions)
 	}
-	return resp, nil, true
+	a.mu.Lock()
+	a.offsetsInTransaction(req)
+	a.mu.Unlock()
+	req.MemberID, req.Generation, req.InstanceID = "", -1, nil
+	return nil, nil, false
 }
 
 func (a *adapter) checkCommit(c coordinator.Commit) (code int16, handled bool) {
@@ -153,17 +145,12 @@ func (a *adapter) topicName(id [16]byte) string {
 //   - v10: topic ids
 func (a *adapter) offsetFetch(s sender, req *kmsg.OffsetFetchRequest) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
 	if req.Version <= 7 {
-		asked := slices.Clone(req.Topics)
-		s.edit(req, func(resp kmsg.Response) {
-			if r, ok := resp.(*kmsg.OffsetFetchResponse); ok && r.ErrorCode == kerr.GroupIDNotFound.Code {
-				r.ErrorCode = 0
-				r.Topics = nothingCommitted(asked)
-			}
-		})
+		s.edit(req, offsetsFetched(req))
 		return nil, nil, false
 	}
 	asked := slices.Clone(req.Groups)
 	rejected := make([]int16, len(asked))
+	unknownIDs := make(map[[16]byte]bool)
 	req.Groups = req.Groups[:0]
 	for i, g := range asked {
 		if a.owns(g.Group) {
@@ -180,7 +167,11 @@ func (a *adapter) offsetFetch(s sender, req *kmsg.OffsetFetchRequest) (kmsg.Resp
 		if rejected[i] == 0 {
 			req.Groups = append(req.Groups, g)
 		}
+		for _, t := range g.Topics {
+			unknownIDs[t.TopicID] = req.Version >= 10 && a.topicName(t.TopicID) == ""
+		}
 	}
+	stable := req.RequireStable
 	edit := func(resp kmsg.Response) {
 		r, ok := resp.(*kmsg.OffsetFetchResponse)
 		if !ok {
@@ -203,6 +194,17 @@ func (a *adapter) offsetFetch(s sender, req *kmsg.OffsetFetchRequest) (kmsg.Resp
 			if rg.ErrorCode == kerr.GroupIDNotFound.Code { // for Kafka no error, whoever asks
 				rg.ErrorCode = 0
 				rg.Topics = nothingCommittedIn(g)
+				if stable && a.unstable(g.Group) {
+					refuseOffsets(rg.Topics, kerr.UnstableOffsetCommit.Code)
+				}
+			}
+			for _, t := range rg.Topics {
+				for i := range t.Partitions {
+					p := &t.Partitions[i]
+					if neverNull(&p.Metadata); unknownIDs[t.TopicID] && p.ErrorCode == 0 {
+						p.ErrorCode = kerr.UnknownTopicID.Code
+					}
+				}
 			}
 			r.Groups = append(r.Groups, rg)
 		}
@@ -230,6 +232,44 @@ func nothingCommittedIn(g kmsg.OffsetFetchRequestGroup) (topics []kmsg.OffsetFet
 		topics = append(topics, rt)
 	}
 	return topics
+}
+
+func refuseOffsets(topics []kmsg.OffsetFetchResponseGroupTopic, code int16) {
+	for _, t := range topics {
+		for i := range t.Partitions {
+			t.Partitions[i].ErrorCode = code
+		}
+	}
+}
+
+// neverNull is for the metadata of an offset: Kafka's are empty where nothing
+// was committed.
+func neverNull(metadata **string) {
+	if *metadata == nil {
+		*metadata = kmsg.StringPtr("")
+	}
+}
+
+// offsetsFetched completes kfake's response to a request of a single group, of
+// which versions before 6 are shown to the adapter by the tap.
+func offsetsFetched(req *kmsg.OffsetFetchRequest) func(kmsg.Response) {
+	asked := slices.Clone(req.Topics)
+	return func(resp kmsg.Response) {
+		r, ok := resp.(*kmsg.OffsetFetchResponse)
+		if !ok {
+			return
+		}
+		// Version 1 has no error of its own.
+		if r.ErrorCode == kerr.GroupIDNotFound.Code || r.Version < 2 && len(r.Topics) == 0 {
+			r.ErrorCode = 0
+			r.Topics = nothingCommitted(asked)
+		}
+		for i := range r.Topics {
+			for j := range r.Topics[i].Partitions {
+				neverNull(&r.Topics[i].Partitions[j].Metadata)
+			}
+		}
+	}
 }
 
 func nothingCommitted(asked []kmsg.OffsetFetchRequestTopic) (topics []kmsg.OffsetFetchResponseTopic) {
@@ -260,8 +300,28 @@ func (a *adapter) offsetDelete(req *kmsg.OffsetDeleteRequest) {
 }
 
 // offsetDeleted completes kfake's response: what it was not shown is refused,
-// and a group of ours without any offsets is no unknown group.
+// and a group of ours without any offsets is no unknown group. As with commits,
+// partitions that do not exist have an error of their own. It is called while
+// the request is read, and so may ask the cluster.
 func (a *adapter) offsetDeleted(req *kmsg.OffsetDeleteRequest) func(kmsg.Response) {
+	a.mu.Lock()
+	ours := a.core.Has(req.Group)
+	a.mu.Unlock()
+	if !ours {
+		return nil
+	}
+	missing := make(map[string]map[int32]bool)
+	exists := false
+	for _, t := range req.Topics {
+		if missing[t.Topic] == nil {
+			missing[t.Topic] = make(map[int32]bool)
+		}
+		for _, p := range t.Partitions {
+			there := a.fake.PartitionInfo(t.Topic, p.Partition) != nil
+			missing[t.Topic][p.Partition] = !there
+			exists = exists || there
+		}
+	}
 	return func(resp kmsg.Response) {
 		r, ok := resp.(*kmsg.OffsetDeleteResponse)
 		if !ok {
@@ -269,12 +329,13 @@ func (a *adapter) offsetDeleted(req *kmsg.OffsetDeleteRequest) func(kmsg.Respons
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if !a.core.Has(req.Group) || r.ErrorCode != 0 && r.ErrorCode != kerr.GroupIDNotFound.Code {
+		if exists && !a.core.Has(req.Group) || r.ErrorCode != 0 && r.ErrorCode != kerr.GroupIDNotFound.Code {
 			return
 		}
 		r.ErrorCode = 0
+		answered := r.Topics
 		for _, t := range req.Topics {
-			if slices.ContainsFunc(r.Topics, func(rt kmsg.OffsetDeleteResponseTopic) bool { return rt.Topic == t.Topic }) {
+			if slices.ContainsFunc(answered, func(rt kmsg.OffsetDeleteResponseTopic) bool { return rt.Topic == t.Topic }) {
 				continue
 			}
 			rt := kmsg.NewOffsetDeleteResponseTopic()
@@ -288,6 +349,14 @@ func (a *adapter) offsetDeleted(req *kmsg.OffsetDeleteRequest) func(kmsg.Respons
 				rt.Partitions = append(rt.Partitions, rp)
 			}
 			r.Topics = append(r.Topics, rt)
+		}
+		for i := range r.Topics {
+			rt := &r.Topics[i]
+			for j := range rt.Partitions {
+				if p := &rt.Partitions[j]; missing[rt.Topic][p.Partition] {
+					p.ErrorCode = kerr.UnknownTopicOrPartition.Code
+				}
+			}
 		}
 	}
 }

@@ -138,6 +138,8 @@ func TestOFetch(t *testing.T) {
 		code(w.T, kerr.StaleMemberEpoch, got[0].ErrorCode)
 		got = ask(10, fetch("g", kmsg.StringPtr("m9"), 2)) // O-20
 		code(w.T, kerr.UnknownMemberID, got[0].ErrorCode)
+		got = ask(10, fetch("g", nil, 2)) // rule Q16
+		code(w.T, kerr.UnknownMemberID, got[0].ErrorCode)
 
 		got = ask(10, fetch("simple", nil, -1), fetch("g", me, 7), fetch("g", me, 2), fetch("nobody", nil, -1))
 		require.Len(w, got, 4)

@@ -1,8 +1,12 @@
 package kfakeext
 
 import (
+	"math"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/streamsgroup/streamsgroup/coordinator"
 )
 
 // One id belongs to one type of group. These are the requests of the other
@@ -80,11 +84,32 @@ func (a *adapter) leaveGroup(req *kmsg.LeaveGroupRequest) (kmsg.Response, error,
 func (a *adapter) consumerHeartbeat(req *kmsg.ConsumerGroupHeartbeatRequest) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
 	if a.owns(req.Group) {
 		resp := req.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
-		resp.ErrorCode = kerr.GroupIDNotFound.Code
+		resp.ErrorCode, resp.ErrorMessage = kerr.GroupIDNotFound.Code, streamsGroupText(req.Group)
+		return resp, nil, true
+	}
+	if req.MemberEpoch != 0 && req.Group != "" && a.mayBecomeConsumers(req.Group) {
+		// kfake makes a group for everybody, and a streams group could not have
+		// the id any more. In Kafka only a join makes one.
+		resp := req.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
+		resp.ErrorCode, resp.ErrorMessage = kerr.GroupIDNotFound.Code, kmsg.StringPtr("there is no group "+req.Group)
 		return resp, nil, true
 	}
 	a.noteKind(req.Group)
 	return nil, nil, false
+}
+
+// mayBecomeConsumers is whether a consumer group can have the id, and there is none
+// yet. This node coordinates it.
+func (a *adapter) mayBecomeConsumers(group string) bool {
+	if a.fake.CoordinatorFor(group) != a.fake.CurrentNode() {
+		return false
+	}
+	switch a.existing(group) {
+	case coordinator.NoGroup, coordinator.SimpleGroup, coordinator.EmptyClassicGroup:
+		return true
+	case coordinator.ClassicGroup, coordinator.OtherGroup:
+	}
+	return false
 }
 
 // ShareGroupHeartbeat: v0-1
@@ -93,8 +118,67 @@ func (a *adapter) shareHeartbeat(req *kmsg.ShareGroupHeartbeatRequest) (kmsg.Res
 		return nil, nil, false
 	}
 	resp := req.ResponseKind().(*kmsg.ShareGroupHeartbeatResponse)
-	resp.ErrorCode = kerr.GroupIDNotFound.Code
+	resp.ErrorCode, resp.ErrorMessage = kerr.GroupIDNotFound.Code, streamsGroupText(req.GroupID)
 	return resp, nil, true
+}
+
+// streamsGroupText tells those who take an id for one of another type of group.
+func streamsGroupText(group string) *string {
+	return kmsg.StringPtr("group " + group + " is a streams group")
+}
+
+// ConsumerGroupDescribe: v0-1. kfake finds no consumer group under the id of a
+// streams group; Kafka says which type of group there is.
+func (a *adapter) consumerGroupDescribe(s sender, req *kmsg.ConsumerGroupDescribeRequest) {
+	ours := a.owned(req.Groups)
+	if len(ours) == 0 {
+		return
+	}
+	s.edit(req, func(resp kmsg.Response) {
+		r, ok := resp.(*kmsg.ConsumerGroupDescribeResponse)
+		if !ok {
+			return
+		}
+		for i := range r.Groups {
+			if g := &r.Groups[i]; ours[g.Group] && g.ErrorCode == kerr.GroupIDNotFound.Code {
+				g.ErrorMessage, g.AuthorizedOperations = streamsGroupText(g.Group), noOperations
+			}
+		}
+	})
+}
+
+// ShareGroupDescribe: v0-1, the same.
+func (a *adapter) shareGroupDescribe(s sender, req *kmsg.ShareGroupDescribeRequest) {
+	ours := a.owned(req.GroupIDs)
+	if len(ours) == 0 {
+		return
+	}
+	s.edit(req, func(resp kmsg.Response) {
+		r, ok := resp.(*kmsg.ShareGroupDescribeResponse)
+		if !ok {
+			return
+		}
+		for i := range r.Groups {
+			if g := &r.Groups[i]; ours[g.GroupID] && g.ErrorCode == kerr.GroupIDNotFound.Code {
+				g.ErrorMessage, g.AuthorizedOperations = streamsGroupText(g.GroupID), noOperations
+			}
+		}
+	})
+}
+
+// noOperations stands for operations that were not asked for, or are not told
+// because of an error.
+const noOperations = math.MinInt32
+
+// owned are those of the groups that are ours.
+func (a *adapter) owned(groups []string) map[string]bool {
+	ours := make(map[string]bool)
+	for _, group := range groups {
+		if a.owns(group) {
+			ours[group] = true
+		}
+	}
+	return ours
 }
 
 // forgetKind is for a group that is about to be deleted, unless it has members.

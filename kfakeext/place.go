@@ -62,11 +62,13 @@ func (a *adapter) coordinates(group string) bool {
 }
 
 // owns is whether this node coordinates the group and the core knows it.
-func (a *adapter) owns(group string) bool {
+func (a *adapter) owns(group string) bool { return a.has(group) && a.coordinates(group) }
+
+// has is whether the core knows the group, whoever coordinates it.
+func (a *adapter) has(group string) bool {
 	a.mu.Lock()
-	known := a.core.Has(group) || a.log.has(group)
-	a.mu.Unlock()
-	return known && a.coordinates(group)
+	defer a.mu.Unlock()
+	return a.core.Has(group) || a.log.has(group)
 }
 
 // settle makes the node the coordinator of a group. If it was another one, then

@@ -25,7 +25,7 @@ func ourFrames() (frames [][]byte) {
 	tap := NewTap()
 	tap.sasl.Store(true)
 	for key := range int16(len(keys)) {
-		if !keys[key].known || !tap.marks(key) && !observed(key) {
+		if !keys[key].known || !tap.marks(key) && !observed(key, false) {
 			continue
 		}
 		for version := range keys[key].maxVersion + 1 {
@@ -199,7 +199,7 @@ func FuzzCluster(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		// The other keys are kfake's own affair.
 		h, ok := parseHeader(body)
-		if !ok || !tap.marks(h.key) && !observed(h.key) {
+		if !ok || !tap.marks(h.key) && !observed(h.key, false) {
 			return
 		}
 		conn, err := cl.DialContext(context.Background(), "", cl.Addrs()[0])

@@ -237,7 +237,8 @@ func (t *Tap) identify(req kmsg.Request) (who *caller, corr int32) {
 			return who, corr
 		}
 	}
-	if heartbeat, ok := req.(*kmsg.StreamsGroupHeartbeatRequest); ok {
+	// Other versions pass unseen, so a claim cannot be theirs.
+	if heartbeat, ok := req.(*kmsg.StreamsGroupHeartbeatRequest); ok && heartbeat.Version >= 0 && heartbeat.Version <= heartbeat.MaxVersion() {
 		who = t.claims.take(heartbeat.Group, heartbeat.MemberID)
 	}
 	return who, 0

@@ -17,6 +17,8 @@ const (
 	readBuffer = 4 << 10
 	// maxFrame is Kafka's socket.request.max.bytes.
 	maxFrame = 100 << 20
+	// keptRoom is how much of its buffers a connection keeps between requests.
+	keptRoom = 1 << 20
 )
 
 // tapConn is the server's end of one connection. kfake reads from one goroutine
@@ -33,6 +35,7 @@ type tapConn struct {
 	stream   int64  // bytes of the current frame that pass as they are
 	want     int    // size of the current frame while it is collected, or 0
 	frame    []byte // the collected frame
+	unseen   bool   // it is collected for its size only
 	pending  []byte // what is left of it to be read
 	observed bool   // whether the current frame is shown to the adapter
 	err      error  // returned when all has been read
@@ -46,10 +49,9 @@ type tapConn struct {
 	forgotten bool
 
 	mu sync.Mutex
-	// underway counts requests that have been read and not answered. Produce
-	// requests without acknowledgement stay in it; heartbeats on their
-	// connection carry the tag, which is only slower.
-	underway  int
+	// underway are the correlation ids of the requests that have been read and
+	// not answered, in their order: two at most, see answerable.
+	underway  []int32
 	claims    connClaims
 	rewrites  map[int32]rewrite
 	principal principal
@@ -90,10 +92,7 @@ func (c *tapConn) Read(p []byte) (int, error) {
 			return n, nil
 		}
 		if c.err != nil {
-			if !c.remains() {
-				return 0, c.err
-			}
-			continue
+			return 0, c.err // a frame that is not whole is nobody's
 		}
 		n, err := c.Conn.Read(room)
 		if &room[0] == &p[0] {
@@ -114,7 +113,9 @@ func (c *tapConn) deliver(p []byte) (n int, room []byte) {
 		switch {
 		case len(c.pending) > 0:
 			n := copy(p, c.pending)
-			c.pending = c.pending[n:]
+			if c.pending = c.pending[n:]; len(c.pending) == 0 && cap(c.frame) > keptRoom {
+				c.pending, c.frame = nil, nil
+			}
 			return n, nil
 		case c.stream > 0:
 			p = p[:min(int64(len(p)), c.stream)]
@@ -159,19 +160,6 @@ func (c *tapConn) received(n int, err error) {
 	}
 }
 
-// remains lets what is left of a broken frame pass.
-func (c *tapConn) remains() bool {
-	switch {
-	case c.want > 0 && len(c.frame) > 0:
-		c.pending, c.want = c.frame, 0
-	case len(c.in) > 0:
-		c.stream = int64(len(c.in))
-	default:
-		return false
-	}
-	return true
-}
-
 // refuse ends the connection.
 func (c *tapConn) refuse() int {
 	c.in, c.err = nil, io.EOF
@@ -188,7 +176,9 @@ func (c *tapConn) inspect() (need int) {
 	if len(c.in) < 4 {
 		return 4
 	}
-	if c.in[0] == 0x16 && c.in[1] == 0x03 { // a TLS record: kfake's own TLS
+	// A TLS record is for kfake's own TLS. A cluster with a coordinator has none:
+	// Attach refuses it.
+	if c.in[0] == 0x16 && c.in[1] == 0x03 && c.tap.hooks.Load() == nil {
 		c.opaque.Store(true)
 		c.tap.unread.Store(true)
 		return 0
@@ -202,7 +192,7 @@ func (c *tapConn) inspect() (need int) {
 		return c.refuse() // kfake would allocate up to 4 GiB; Kafka closes, too
 	}
 	if size < headerSize {
-		c.pass(size)
+		c.stream = 4 + size
 		return 0 // kfake finds it invalid and closes
 	}
 	if len(c.in) < 4+headerSize {
@@ -214,11 +204,16 @@ func (c *tapConn) inspect() (need int) {
 	if !info.known {
 		return c.refuse() // kfake would panic
 	}
-	mark := c.tap.marks(key) && info.flexible(version) && version <= info.maxVersion
-	c.observed = observed(key) && version <= info.maxVersion
+	mark := (c.tap.marks(key) || long(key, size)) && info.flexible(version) && version <= info.maxVersion
+	c.observed = observed(key, info.flexible(version)) && version <= info.maxVersion
 	switch {
+	case !mark && !c.observed && size > keptRoom:
+		// kfake makes room for what is announced. So it hears of it when it is
+		// there.
+		c.unseen = true
 	case !mark && !c.observed:
-		c.pass(size)
+		c.stream = 4 + size
+		c.answerable(int32(binary.BigEndian.Uint32(c.in[8:])))
 		return 0
 	case key == kmsg.StreamsGroupHeartbeat.Int16() && 4+size <= readBuffer:
 		if int64(len(c.in)) < 4+size {
@@ -233,17 +228,30 @@ func (c *tapConn) inspect() (need int) {
 	return 0
 }
 
-// pass lets a request pass unseen.
-func (c *tapConn) pass(size int64) {
-	c.stream = 4 + size
-	c.answerable()
+// answerable takes note of a request that passes. kfake reads it while it works
+// on the one before, so that those before that have been answered, or want no
+// answer. It returns whether the correlation id is the request's alone.
+func (c *tapConn) answerable(corr int32) (alone bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.underway); n > 1 {
+		c.underway = append(c.underway[:0], c.underway[n-1])
+	}
+	alone = !slices.Contains(c.underway, corr)
+	c.underway = append(c.underway, corr)
+	return alone
 }
 
-// answerable counts a request that passes unseen.
-func (c *tapConn) answerable() {
-	c.mu.Lock()
-	c.underway++
-	c.mu.Unlock()
+// answered takes note of a response that passes, and returns how it is to be
+// changed. The lock is held.
+func (c *tapConn) answered(corr int32) (rewrite, bool) {
+	if i := slices.Index(c.underway, corr); i >= 0 {
+		c.underway = slices.Delete(c.underway, 0, i+1) // those before want no answer
+	}
+	c.claims.answered(c.tap.claims)
+	rw, ok := c.rewrites[corr]
+	delete(c.rewrites, corr)
+	return rw, ok
 }
 
 // claim lets a heartbeat pass as it is if its sender can be told without a tag.
@@ -259,10 +267,10 @@ func (c *tapConn) claim(frame []byte) bool {
 	who := c.caller(h.clientID)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.underway > 0 || !c.claims.claim(c.tap.claims, who, group, member) {
+	if len(c.underway) > 0 || !c.claims.claim(c.tap.claims, who, group, member) {
 		return false
 	}
-	c.underway++
+	c.underway = append(c.underway, h.corr)
 	return true
 }
 
@@ -278,8 +286,15 @@ func (c *tapConn) collect() (room []byte) {
 		return c.frame[len(c.frame):min(cap(c.frame), c.want)]
 	}
 	c.want = 0
-	c.answerable()
-	if h, ok := parseHeader(c.frame[4:]); ok {
+	alone := c.answerable(int32(binary.BigEndian.Uint32(c.frame[8:])))
+	if c.observed && !alone {
+		// The response to the other one would be taken for its own.
+		c.refuse()
+		return nil
+	}
+	if c.unseen {
+		c.unseen = false
+	} else if h, ok := parseHeader(c.frame[4:]); ok {
 		c.frame = c.mark(c.frame, h, c.observed)
 	}
 	binary.BigEndian.PutUint32(c.frame, uint32(len(c.frame)-4))

@@ -11,7 +11,8 @@ func (t *Tap) marks(key int16) bool {
 	case kmsg.StreamsGroupHeartbeat, kmsg.StreamsGroupDescribe, kmsg.StreamsGroupTopologyDescriptionUpdate,
 		kmsg.ApiVersions, kmsg.OffsetFetch, kmsg.ListGroups, kmsg.DescribeGroups, kmsg.DeleteGroups,
 		kmsg.IncrementalAlterConfigs, kmsg.AlterConfigs, kmsg.DescribeConfigs, kmsg.ListConfigResources,
-		kmsg.UpdateFeatures, kmsg.CreateTopics, kmsg.DescribeTopicPartitions, kmsg.OffsetForLeaderEpoch:
+		kmsg.UpdateFeatures, kmsg.CreateTopics, kmsg.DescribeTopicPartitions, kmsg.OffsetForLeaderEpoch,
+		kmsg.InitProducerID, kmsg.ConsumerGroupDescribe, kmsg.ShareGroupDescribe:
 		return true
 	case kmsg.OffsetCommit, kmsg.TxnOffsetCommit, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.LeaveGroup,
 		kmsg.ConsumerGroupHeartbeat, kmsg.ShareGroupHeartbeat:
@@ -21,13 +22,21 @@ func (t *Tap) marks(key int16) bool {
 }
 
 // observed is whether requests of the key are shown to the adapter before kfake
-// sees them, whatever their version.
-func observed(key int16) bool {
+// sees them: some whatever their version, some if they cannot carry a tag.
+func observed(key int16, tagged bool) bool {
 	switch kmsg.Key(key) {
 	case kmsg.SASLHandshake, kmsg.SASLAuthenticate, kmsg.OffsetDelete, kmsg.CreateACLs, kmsg.DeleteACLs:
 		return true
+	case kmsg.OffsetFetch, kmsg.ListGroups, kmsg.DescribeGroups, kmsg.DescribeConfigs:
+		return !tagged
 	}
 	return false
+}
+
+// long is whether a commit may have more metadata than Kafka takes. What is
+// refused of it is added to kfake's response.
+func long(key int16, size int64) bool {
+	return size > maxOffsetMetadata && (key == kmsg.OffsetCommit.Int16() || key == kmsg.TxnOffsetCommit.Int16())
 }
 
 // tagsOf returns the tagged fields of the requests that marks names, else nil.
@@ -65,6 +74,8 @@ func tagsOf(req kmsg.Request) *kmsg.Tags {
 		return &r.UnknownTags
 	case *kmsg.OffsetForLeaderEpochRequest:
 		return &r.UnknownTags
+	case *kmsg.InitProducerIDRequest:
+		return &r.UnknownTags
 	case *kmsg.OffsetCommitRequest:
 		return &r.UnknownTags
 	case *kmsg.TxnOffsetCommitRequest:
@@ -80,6 +91,10 @@ func tagsOf(req kmsg.Request) *kmsg.Tags {
 	case *kmsg.ConsumerGroupHeartbeatRequest:
 		return &r.UnknownTags
 	case *kmsg.ShareGroupHeartbeatRequest:
+		return &r.UnknownTags
+	case *kmsg.ConsumerGroupDescribeRequest:
+		return &r.UnknownTags
+	case *kmsg.ShareGroupDescribeRequest:
 		return &r.UnknownTags
 	}
 	return nil

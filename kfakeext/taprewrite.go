@@ -40,15 +40,13 @@ func (c *tapConn) Write(p []byte) (int, error) {
 	corr := int32(binary.BigEndian.Uint32(p[4:]))
 	// Before the bytes leave: the client's next request may be read at once.
 	c.mu.Lock()
-	c.underway--
-	c.claims.answered(c.tap.claims)
-	rw, ok := c.rewrites[corr]
-	if ok {
-		delete(c.rewrites, corr)
-	}
+	rw, ok := c.answered(corr)
 	c.mu.Unlock()
 	if ok {
 		if out, ok := c.edited(p, rw); ok {
+			if cap(c.out) > keptRoom {
+				c.out = nil
+			}
 			if _, err := c.Conn.Write(out); err != nil {
 				return 0, err
 			}
