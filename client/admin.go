@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -88,19 +89,24 @@ func DescribeGroups(ctx context.Context, cl *kgo.Client, groups ...string) ([]km
 type describer struct {
 	cl    *kgo.Client
 	group string
-	node  int32 // -1 while it is not known
+	opts  []DescribeOption
+	node  int32              // -1 while it is not known
+	asked kgo.BrokerMetadata // the broker that was looked up last
 }
 
 func (d *describer) describe(ctx context.Context) ([]kmsg.StreamsGroupDescribeResponseGroup, error) {
 	if d.node < 0 {
-		node, err := findCoordinator(ctx, d.cl, d.group)
+		found, err := coordinatorOf(ctx, d.cl, d.group)
 		if err != nil {
 			return nil, err
 		}
-		d.node = node
+		d.node, d.asked = found.NodeID, found
 	}
 	req := kmsg.NewPtrStreamsGroupDescribeRequest()
 	req.Groups = []string{d.group}
+	for _, o := range d.opts {
+		o(req)
+	}
 	kresp, err := d.cl.Broker(int(d.node)).Request(ctx, req)
 	if err != nil {
 		node := d.node
@@ -113,7 +119,11 @@ func (d *describer) describe(ctx context.Context) ([]kmsg.StreamsGroupDescribeRe
 		}
 		return nil, err
 	}
-	groups := kresp.(*kmsg.StreamsGroupDescribeResponse).Groups
+	resp := kresp.(*kmsg.StreamsGroupDescribeResponse)
+	if req.IncludeTopologyDescription && resp.Version < 1 {
+		return nil, kerr.UnsupportedVersion // what kgo has left out
+	}
+	groups := resp.Groups
 	for _, g := range groups {
 		code := kerr.ErrorForCode(g.ErrorCode)
 		switch {
@@ -154,26 +164,34 @@ func repeat(ctx context.Context, fn func(context.Context) error) error {
 }
 
 // ListedGroup is one group of ListGroups.
-type ListedGroup struct{ Group, State string }
+type ListedGroup struct {
+	Group string
+	State GroupState
+}
 
-// ListGroups lists the streams groups of the cluster, ascending. A broker that is
-// loading groups is asked again, for a minute at most. What other brokers know is
-// returned even if one fails.
-func ListGroups(ctx context.Context, cl *kgo.Client) ([]ListedGroup, error) {
-	states := map[string]string{}
+// ListGroups lists the streams groups of the cluster, ascending: those in the given
+// states, or all. A broker that is loading groups is asked again, for a minute at
+// most. What other brokers know is returned even if one fails. The error is an
+// *[UnsupportedError] for brokers that cannot list groups by type, before Apache
+// Kafka 3.8.
+func ListGroups(ctx context.Context, cl *kgo.Client, in ...GroupState) ([]ListedGroup, error) {
+	states := map[string]GroupState{}
 	var errs []error
 	err := repeat(ctx, func(ctx context.Context) error {
 		errs = nil
 		var again error
 		req := kmsg.NewPtrListGroupsRequest()
-		req.TypesFilter = []string{"streams"}
+		req.TypesFilter, req.StatesFilter = []string{"streams"}, filterNames(in)
 		for _, shard := range cl.RequestSharded(ctx, req) {
 			err := shard.Err
 			if resp, ok := shard.Resp.(*kmsg.ListGroupsResponse); ok && err == nil {
 				err = kerr.ErrorForCode(resp.ErrorCode)
+				if resp.Version < 5 { // what it lists, it has not chosen by type
+					err, resp.Groups = &UnsupportedError{Node: shard.Meta.NodeID}, nil
+				}
 				for _, g := range resp.Groups {
-					if g.GroupType == "streams" {
-						states[g.Group] = g.GroupState
+					if s := groupState(g.GroupState); strings.EqualFold(g.GroupType, "streams") && (len(in) == 0 || slices.Contains(in, s)) {
+						states[g.Group] = s
 					}
 				}
 			}

@@ -28,6 +28,10 @@ func (r *runtime) runCallbacks() {
 			// this one may have been asked for while that one was running.
 			cb.Active = slices.DeleteFunc(slices.Clone(cb.Active), func(t topology.TaskID) bool { return !slices.Contains(held.Active, t) })
 		}
+		if cb.Kind == membership.TasksRevoked && len(cb.Active) == 0 {
+			m.input(func(now time.Duration) { m.core.CallbackDone(now, cb.ID, nil) })
+			continue
+		}
 		began := time.Now()
 		err := m.safely(r.ctx, cb)
 		took := time.Since(began)

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,8 +10,50 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/streamsgroup/streamsgroup/client"
+	"github.com/streamsgroup/streamsgroup/membership"
 	"github.com/streamsgroup/streamsgroup/topology"
 )
+
+// What the application has given up already is not taken from it a second time, and when
+// nothing is left to be taken it is not called at all (rule AS-9).
+func TestAS09NothingIsRevokedIfNothingIsLeft(t *testing.T) {
+	inBubble(t, func(w *world) {
+		release := make(chan struct{})
+		a := &app{}
+		a.onRevoked = func(context.Context, []topology.TaskID) error {
+			<-release
+			return nil
+		}
+		h := new(watcher)
+		r := w.joined(a, client.WithHooks(h))
+		a.took()
+		h.took()
+		stop := w.control(r.m.ID(), func(req *kmsg.StreamsGroupHeartbeatRequest) (kmsg.Response, error, bool) {
+			resp := req.ResponseKind().(*kmsg.StreamsGroupHeartbeatResponse)
+			resp.MemberID, resp.MemberEpoch, resp.HeartbeatIntervalMillis = req.MemberID, req.MemberEpoch, 5000
+			resp.ActiveTasks, resp.StandbyTasks, resp.WarmupTasks = []kmsg.TaskIDs{}, []kmsg.TaskIDs{}, []kmsg.TaskIDs{}
+			return resp, nil, true
+		})
+		pass(interval)
+		stop()
+		require.Equal(w, membership.Reconciling, r.state())
+		r.leave()
+		pass(time.Second)
+		require.Equal(w, membership.PrepareLeaving, r.state(), "it waits for the callback that runs")
+		close(release)
+		require.NoError(w, r.result())
+		assert.Equal(w, []string{"revoked " + all}, a.took())
+		revoked := 0
+		for _, line := range h.took() {
+			if strings.HasPrefix(line, "revoked") {
+				revoked++
+			}
+		}
+		assert.Equal(w, 1, revoked, "hooks hear of what the application did")
+		assert.Empty(w, w.members("g"))
+	})
+}
 
 // A member is asked to give tasks up, and before that is over it leaves, or is out of the
 // group: the application hears of each task once.

@@ -49,10 +49,24 @@ func (c *Consumer) MarkProcessed(records ...*kgo.Record) {
 // A request that is under way is not cancelled: if ctx ends first, Commit returns
 // its error, the broker may still take the commit, and the next Commit waits for
 // that. So a commit never overtakes a newer one.
+//
+// With [ExactlyOnce], Commit ends the open transaction: it waits until all its records
+// are written, makes the marks part of it, and commits both together. A transaction
+// without records, and marks without a transaction, are committed as above. The
+// transaction is over whatever Commit returns. If the error wraps [ErrAborted], Poll
+// returns again what the transaction has processed, and the loop may go on; any other
+// error but [ErrFenced] is one that would come again.
 func (c *Consumer) Commit(ctx context.Context) error {
 	if err := c.commits.wait(ctx); err != nil {
 		return c.commitFailed(err)
 	}
+	if c.producer != nil {
+		return c.commitTransaction(ctx)
+	}
+	return c.commitOffsets(ctx)
+}
+
+func (c *Consumer) commitOffsets(ctx context.Context) error {
 	for {
 		parts := c.uncommitted()
 		if len(parts) == 0 {
@@ -69,14 +83,12 @@ func (c *Consumer) Commit(ctx context.Context) error {
 		}
 		var failed error
 		stale := false
+		taken := map[topicPartition]position{}
 		for tp, p := range parts {
 			err := codes[tp]
 			switch {
 			case err == nil:
-				if now := c.processed[tp]; now.offset == p.offset {
-					now.committed = true
-					c.processed[tp] = now
-				}
+				taken[tp] = p
 			case errors.Is(err, kerr.StaleMemberEpoch):
 				stale = true
 				if failed == nil {
@@ -86,6 +98,7 @@ func (c *Consumer) Commit(ctx context.Context) error {
 				failed = err
 			}
 		}
+		c.committedTo(taken)
 		if failed == nil {
 			return nil
 		}
@@ -97,20 +110,30 @@ func (c *Consumer) Commit(ctx context.Context) error {
 		}
 		// The coordinator has moved on. The next answer to a heartbeat says where to,
 		// or that the member is out.
-		if c.member.newer(epoch) {
-			continue
+		newer, err := c.overtaken(ctx, epoch, answered)
+		if err != nil {
+			return c.commitFailed(err)
 		}
-		c.member.ForceHeartbeat()
-		select {
-		case <-answered:
-		case <-c.ended:
-		case <-ctx.Done():
-			return c.commitFailed(ctx.Err())
-		}
-		if !c.member.newer(epoch) {
+		if !newer {
 			return c.commitError(epoch, failed)
 		}
 	}
+}
+
+// overtaken is whether the member gets a newer epoch with the next answer of the
+// coordinator, if it has none already: a commit was refused because of it.
+func (c *Consumer) overtaken(ctx context.Context, epoch int32, answered <-chan struct{}) (bool, error) {
+	if c.member.newer(epoch) {
+		return true, nil
+	}
+	c.member.ForceHeartbeat()
+	select {
+	case <-answered:
+	case <-c.ended:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	return c.member.newer(epoch), nil
 }
 
 // newer is whether the member has an epoch above the given one.

@@ -51,9 +51,13 @@ type Consumer struct {
 	startAt   map[topicPartition]int64
 	returned  map[topicPartition]int64 // what Poll returns next
 	processed map[topicPartition]position
+	base      map[topicPartition]position // with transactions: where an abort goes back to
 	topics    map[string]topicInfo
 	commits   commits
 	opening   opening
+	replaced  error // what Poll returns once the tasks are lost; nil if nobody has taken over
+
+	producer *producer // nil without transactions
 }
 
 type topicPartition struct {
@@ -74,7 +78,10 @@ func NewConsumer(group string, topo *topology.Topology, opts ...Opt) (*Consumer,
 	cfg := defaults()
 	cfg.guard = true
 	cfg.take(opts)
-	cl, err := kgo.NewClient(append(slices.Clone(cfg.kgoOpts), fetchOpts()...)...)
+	if err := cfg.checkTransactions(); err != nil {
+		return nil, err
+	}
+	cl, err := kgo.NewClient(cfg.fetchClient(group)...)
 	if err != nil {
 		return nil, fmt.Errorf("client: KgoOpts: %w", err)
 	}
@@ -90,7 +97,10 @@ func NewConsumer(group string, topo *topology.Topology, opts ...Opt) (*Consumer,
 	c := &Consumer{
 		member: m, topo: topo, cl: cl, opts: cfg.kgoOpts, ended: make(chan struct{}),
 		held: map[topology.TaskID]bool{}, consuming: map[string]map[int32]bool{},
-		startAt: map[topicPartition]int64{}, returned: map[topicPartition]int64{}, processed: map[topicPartition]position{}, topics: map[string]topicInfo{},
+		startAt: map[topicPartition]int64{}, returned: map[topicPartition]int64{}, processed: map[topicPartition]position{}, base: map[topicPartition]position{}, topics: map[string]topicInfo{},
+	}
+	if cfg.exactlyOnce {
+		c.producer = newProducer(m, cl)
 	}
 	c.running, c.stop = context.WithCancel(context.Background())
 	c.mapSources()
@@ -126,8 +136,9 @@ func checkClient(cl *kgo.Client) error {
 // Member is the membership behind the consumer, for its id, epoch and snapshot.
 func (c *Consumer) Member() *Member { return c.member }
 
-// Client is the client that fetches, for producing with. Do not change what it
-// consumes.
+// Client is the client that fetches, for producing with and for other requests. Do not
+// change what it consumes. With [ExactlyOnce] it refuses to produce:
+// [Consumer.Produce] does, as part of a transaction.
 func (c *Consumer) Client() *kgo.Client { return c.cl }
 
 // handOver gives a callback to the goroutine that polls and waits until it has run
@@ -179,9 +190,14 @@ func (c *Consumer) Poll(ctx context.Context) (Fetches, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		c.member.Polled()
+		if c.replaced == nil {
+			c.member.Polled() // which would let it join again
+		}
 		if c.runCallbacks() {
 			continue
+		}
+		if c.replaced != nil && len(c.held) == 0 {
+			return nil, c.replaced
 		}
 		select {
 		case <-c.ended:
@@ -241,15 +257,17 @@ func (c *Consumer) runCallback(q *queuedCallback) (err error) {
 	case membership.TasksRevoked:
 		c.drop(cb.Active)
 		err = c.member.callUser(ctx, cb)
-		if errors.Is(err, ErrFenced) {
-			// The tasks are somebody else's already: there is nothing left to give up,
-			// and the next heartbeat brings "tasks lost" and a new start.
-			c.member.log(kgo.LogLevelWarn, "fenced while tasks were revoked", "err", err)
+		if errors.Is(err, ErrFenced) || errors.Is(err, ErrAborted) {
+			// The tasks are somebody else's already, and the next heartbeat brings "tasks
+			// lost" and a new start; or they will be, and their work is done there.
+			c.member.log(kgo.LogLevelWarn, "nothing was committed while tasks were revoked", "err", err)
 			err = nil
 		}
+		c.abortOpen(ctx)
 		c.forget(cb.Active)
 	case membership.TasksLost:
 		c.drop(cb.Active)
+		c.abortOpen(ctx)
 		c.forget(cb.Active) // nothing of it may be committed any more
 		err = c.member.callUser(ctx, cb)
 	case membership.TasksAssigned:
@@ -306,6 +324,7 @@ func (c *Consumer) fetch(ctx context.Context) (Fetches, error) {
 		if c.consuming[p.Topic][p.Partition] && len(p.Records) > 0 {
 			t := topology.TaskID{Subtopology: c.taskOf[p.Topic], Partition: p.Partition}
 			byTask[t] = append(byTask[t], p.Records...)
+			c.began(topicPartition{p.Topic, p.Partition}, p.Records[0].Offset)
 			c.returned[topicPartition{p.Topic, p.Partition}] = p.Records[len(p.Records)-1].Offset + 1
 		}
 	})
@@ -358,6 +377,10 @@ func (c *Consumer) Close(ctx context.Context) error {
 		return nil
 	}
 	defer c.cl.Close()
+	if c.producer != nil {
+		defer c.producer.shut()
+		defer c.abortOpen(ctx)
+	}
 	c.stop()
 	if !started {
 		return c.member.release()
@@ -411,6 +434,9 @@ func (c *Consumer) Abandon() {
 		return
 	}
 	c.member.Abandon()
+	if c.producer != nil {
+		c.producer.shut()
+	}
 	c.stop()
 	if started {
 		<-c.ended

@@ -31,6 +31,30 @@
 // StatefulSet the name of the pod is the instance id and the volume has the state
 // directory, see the example of StateDir.
 //
+// # Exactly once
+//
+// With [ExactlyOnce] or [TransactionalID] a [Consumer] writes with transactions: call
+// [Consumer.Begin] after each Poll, produce with [Consumer.Produce], mark what was
+// processed, and [Consumer.Commit]. What was written and how far the input was read become
+// visible together, or not at all. A transaction may span several polls; commit in the
+// callback for revoked tasks, or the Consumer aborts what is open there. If Commit returns
+// [ErrAborted] or [ErrFenced], Poll goes on from where the group has got to; the loop may,
+// too. Two members that share a transactional id by mistake do not disturb each other for
+// long: the older ends with [ErrReplaced].
+//
+// This covers what goes from topics to topics of one cluster, read by those that read
+// committed records only. State is covered if it can be had from a changelog that is
+// written with Produce: [Consumer.RestoreChangelog] reads what was committed, and waits for
+// transactions that may yet commit. So state in memory must be dropped, and restored, when
+// a transaction was aborted. What a program does elsewhere, in a database or over the
+// network, may be done again.
+//
+// Offsets that go with records are committed with the member's id and epoch, and are
+// refused if the tasks are somebody else's by then. A broker that has lost sight of a
+// member gives its tasks away when the session is over; the next owner starts once the
+// last transaction of the former one has ended, which takes the transaction's time-out if
+// nobody comes back with its id.
+//
 // # Upgrades
 //
 // A new version of an application has the next topology epoch, and its members replace

@@ -17,9 +17,11 @@ import (
 )
 
 // exampleCluster is a broker in this process, in place of yours.
-func exampleCluster() *kfakeext.Cluster {
-	cluster, err := kfakeext.NewCluster(kfakeext.InProcess(), kfakeext.Nodes(1), kfakeext.Topic("orders", 2),
-		kfakeext.BrokerConfig("group.streams.initial.rebalance.delay.ms", "0"))
+func exampleCluster(more ...kfakeext.Opt) *kfakeext.Cluster {
+	cluster, err := kfakeext.NewCluster(append([]kfakeext.Opt{
+		kfakeext.InProcess(), kfakeext.Nodes(1), kfakeext.Topic("orders", 2),
+		kfakeext.BrokerConfig("group.streams.initial.rebalance.delay.ms", "0"),
+	}, more...)...)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -303,4 +305,67 @@ func ExampleConsumer() {
 	// Output:
 	// a book
 	// committed: 1
+}
+
+// Records of one topic are copied to another one, each exactly once, whatever happens to
+// the members that copy.
+func ExampleConsumer_Begin() {
+	cluster := exampleCluster(kfakeext.Topic("checked", 2))
+	defer cluster.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+
+	var c *client.Consumer
+	c, err := client.NewConsumer("shop", exampleTopology(),
+		client.KgoOpts(cluster.KgoOpts()...),
+		client.ExactlyOnce(),
+		client.OnTasksRevoked(func(ctx context.Context, _ []topology.TaskID) error { return c.Commit(ctx) }),
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(context.WithoutCancel(ctx)); err != nil {
+			log.Fatal(err)
+		}
+	}()
+	order(ctx, cluster)
+	for ctx.Err() == nil {
+		fetches, err := c.Poll(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := c.Begin(); err != nil {
+			log.Fatal(err)
+		}
+		for _, f := range fetches.Tasks() {
+			for _, r := range f.Records {
+				c.Produce(ctx, &kgo.Record{Topic: "checked", Value: r.Value}, nil)
+			}
+			c.MarkProcessed(f.Records...)
+		}
+		err = c.Commit(ctx)
+		switch {
+		case errors.Is(err, client.ErrAborted), errors.Is(err, client.ErrFenced):
+			// Poll returns the records again, here or at another member.
+		case err != nil:
+			log.Fatal(err)
+		default:
+			fmt.Println("the order was checked")
+			stop()
+		}
+	}
+	// Output: the order was checked
+}
+
+// order places an order.
+func order(ctx context.Context, cluster *kfakeext.Cluster) {
+	cl, err := kgo.NewClient(cluster.KgoOpts()...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(ctx, &kgo.Record{Topic: "orders", Value: []byte("one coffee")}).FirstErr(); err != nil {
+		log.Fatal(err)
+	}
 }

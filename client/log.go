@@ -1,6 +1,9 @@
 package client
 
 import (
+	"cmp"
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/streamsgroup/streamsgroup/membership"
@@ -58,9 +61,23 @@ func (m *Member) logEvent(e membership.Event) {
 		m.log(kgo.LogLevelInfo, "coordinator lost", "reason", e.Reason)
 	case membership.PollTimerExpired:
 		m.log(kgo.LogLevelWarn, "the application did not poll in time: leaving until it does", "limit", e.Limit)
+	case membership.ShutdownRequested:
+		m.log(kgo.LogLevelWarn, "asking for the shutdown of the whole application")
+	case membership.LeftSilently:
+		m.log(kgo.LogLevelWarn, "left without the coordinator's knowledge: it finds out when the session ends", "attempts", e.Attempts)
+	case membership.PolledLate:
+		m.log(kgo.LogLevelWarn, "the application polls again, too late", "by", e.By, "limit", e.Limit)
 	case membership.GroupSettings:
-		m.log(kgo.LogLevelInfo, "group settings", "heartbeat", e.HeartbeatInterval, "offsets", e.TaskOffsetInterval, "lag", e.AcceptableRecoveryLag)
+		m.log(kgo.LogLevelInfo, "group settings", "heartbeat", e.HeartbeatInterval, "offsets", provided(e.TaskOffsetInterval, time.Millisecond), "lag", provided(e.AcceptableRecoveryLag, 0))
 	}
+}
+
+// provided is a setting, unless it is less than can be meant.
+func provided[T cmp.Ordered](setting, least T) any {
+	if setting < least {
+		return "not provided by this broker"
+	}
+	return setting
 }
 
 // logComparison logs what an upgrade brings. What it was refused for is in the error.

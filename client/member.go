@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
 
@@ -59,6 +60,9 @@ func NewMember(cl *kgo.Client, group string, topo *topology.Topology, opts ...Op
 	cfg.take(opts)
 	if cfg.kgoOptsGiven {
 		cfg.bad("KgoOpts", "…", "a Member uses your client: set its options there")
+	}
+	if cfg.exactlyOnce {
+		cfg.bad("ExactlyOnce", strconv.Quote(cfg.transactionalID), "a Member neither fetches nor commits: use a Consumer")
 	}
 	return newMember(cl, group, topo, cfg)
 }
@@ -176,6 +180,10 @@ func (m *Member) Leave(mode membership.LeaveMode) {
 // suspect says that a request was refused because the member is unknown: the next
 // heartbeat goes out at once and tells.
 func (m *Member) suspect() { m.input(func(now time.Duration) { m.core.Suspect(now) }) }
+
+// disown gives the tasks up as lost: the member leaves, and joins again with the next
+// Polled (rule OC-5).
+func (m *Member) disown() { m.input(func(now time.Duration) { m.core.Disown(now) }) }
 
 // ForceHeartbeat sends a heartbeat as soon as none is in flight, for tests.
 func (m *Member) ForceHeartbeat() { m.input(func(time.Duration) { m.core.ForceHeartbeat() }) }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -142,6 +143,13 @@ func (c *Consumer) position(tp topicPartition) (at int64, ok bool) {
 // those partitions whose position is not known. What is to be had is in the result even
 // if there is an error: a topic that was created a moment ago may take a while to show.
 func (c *Consumer) lookUp(ctx context.Context, sources map[string][]int32, known map[topicPartition]bool) (found lookUp) {
+	if c.producer != nil {
+		// What was left undecided under the transactional id is decided now: what is
+		// committed may be part of it.
+		if found.err = c.producer.ready(ctx); found.err != nil {
+			return found
+		}
+	}
 	found.topics, found.err = c.loadTopics(ctx, slices.Sorted(maps.Keys(sources)))
 	found.asked = map[topicPartition]bool{}
 	var ask []topicPartition
@@ -244,6 +252,10 @@ func (c *Consumer) opened(found lookUp) error {
 		}
 		return nil
 	}
+	if errors.Is(found.err, ErrReplaced) {
+		c.replacedBy(found.err)
+		return nil
+	}
 	o.attempts++
 	o.want(min(fetchRetry<<min(o.attempts-1, 4), time.Second))
 	if later(found.err) {
@@ -259,6 +271,7 @@ func (c *Consumer) opened(found lookUp) error {
 func (c *Consumer) startOf(tp topicPartition, found lookUp) (at kgo.Offset, ok bool) {
 	if at, ok := c.startAt[tp]; ok {
 		c.processed[tp] = position{offset: at, epoch: -1}
+		c.goBackTo(tp, c.processed[tp])
 	}
 	if at, ok := c.position(tp); ok {
 		return kgo.NewOffset().At(at), true
@@ -267,7 +280,12 @@ func (c *Consumer) startOf(tp topicPartition, found lookUp) (at kgo.Offset, ok b
 		return at, false
 	}
 	if at, ok := found.committed[tp]; ok {
+		c.goBackTo(tp, position{offset: at, epoch: -1, committed: true})
 		return kgo.NewOffset().At(at), true
+	}
+	if base, ok := c.base[tp]; ok {
+		c.processed[tp] = base
+		return kgo.NewOffset().At(base.offset), true
 	}
 	if at, ok = c.cl.OptValue(kgo.ConsumeResetOffset).(kgo.Offset); !ok {
 		at = kgo.NewOffset().AtStart()
@@ -288,5 +306,6 @@ func (c *Consumer) learn(topic string, info topicInfo) {
 	for p := range known.partitions {
 		delete(c.returned, topicPartition{topic, p})
 		delete(c.processed, topicPartition{topic, p})
+		delete(c.base, topicPartition{topic, p})
 	}
 }

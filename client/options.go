@@ -53,6 +53,8 @@ type config struct {
 	logger              kgo.Logger
 	kgoOpts             []kgo.Opt
 	kgoOptsGiven        bool
+	exactlyOnce         bool
+	transactionalID     string // empty: derived from what the member is
 	errs                []error
 }
 

@@ -68,6 +68,7 @@ func (c *Consumer) forget(tasks []topology.TaskID) {
 		delete(c.held, t)
 		for _, topic := range c.sources(t.Subtopology) {
 			delete(c.processed, topicPartition{topic, t.Partition})
+			delete(c.base, topicPartition{topic, t.Partition})
 			delete(c.returned, topicPartition{topic, t.Partition})
 			delete(c.startAt, topicPartition{topic, t.Partition})
 		}

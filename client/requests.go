@@ -56,17 +56,22 @@ func (m *Member) coordinatorNode() int32 {
 
 // findCoordinator asks any broker for the coordinator of a group.
 func findCoordinator(ctx context.Context, cl *kgo.Client, group string) (int32, error) {
+	c, err := coordinatorOf(ctx, cl, group)
+	return c.NodeID, err
+}
+
+func coordinatorOf(ctx context.Context, cl *kgo.Client, group string) (kgo.BrokerMetadata, error) {
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.CoordinatorKey, req.CoordinatorKeys = group, []string{group}
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
-		return -1, err
+		return kgo.BrokerMetadata{NodeID: -1}, err
 	}
 	if len(resp.Coordinators) > 0 {
 		c := resp.Coordinators[0]
-		return c.NodeID, kerr.ErrorForCode(c.ErrorCode)
+		return kgo.BrokerMetadata{NodeID: c.NodeID, Host: c.Host, Port: c.Port}, kerr.ErrorForCode(c.ErrorCode)
 	}
-	return resp.NodeID, kerr.ErrorForCode(resp.ErrorCode)
+	return kgo.BrokerMetadata{NodeID: resp.NodeID, Host: resp.Host, Port: resp.Port}, kerr.ErrorForCode(resp.ErrorCode)
 }
 
 // UnsupportedError is a broker that does not speak the protocol.

@@ -30,6 +30,9 @@ func (c *Consumer) RestoreChangelog(ctx context.Context, task topology.TaskID, f
 	if len(topics) == 0 {
 		return nil
 	}
+	if err := c.decided(ctx, task); err != nil {
+		return fmt.Errorf("client: restore of task %s: %w", task, err)
+	}
 	left, err := c.ends(ctx, topics, task.Partition)
 	if err != nil {
 		return err

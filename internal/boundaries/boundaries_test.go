@@ -46,6 +46,7 @@ var allowed = map[string][]string{
 	"interop":                 anything,
 	"cmd/streamsgroup":        anything,
 	"examples/hello":          anything,
+	"examples/exactlyonce":    anything,
 	"examples/regexsources":   anything,
 	"examples/rollingupgrade": anything,
 	"examples/wordcount":      anything,

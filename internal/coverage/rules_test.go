@@ -35,8 +35,8 @@ func (d *document) knows(id string) bool { _, ok := d.index[id]; return ok }
 // An ID is that of a case (J-01), of a deviation, quirk or rule of updates (D9, Q3,
 // X1), or of a rule: a section with or without a number (12.3, 7-13, 14.1-0) or
 // the name of a config (25-group.streams.max.size). Rules and cases of the member
-// have two letters (SM-4, CC-049); B77 is a report from the field.
-var idPattern = regexp.MustCompile(`^([A-Z]-\d\d|[A-Z]{2}-\d{1,3}|B\d{2,3}|[DQX]\d{1,2}|\d+(\.\d+)?(-[a-z0-9.]+)?)$`)
+// have two letters or three (SM-4, CC-049, CLI-7); B77 is a report from the field.
+var idPattern = regexp.MustCompile(`^([A-Z]-\d\d|[A-Z]{2,3}-\d{1,3}|B\d{2,3}|[DQX]\d{1,2}|\d+(\.\d+)?(-[a-z0-9.]+)?)$`)
 
 // readRules reads the tables of a document.
 func readRules(t *testing.T, file string) *document {
