@@ -15,10 +15,18 @@ import (
 const usage = `usage: streamsgroup <command> [flags]
 
 commands:
-  broker        run a Kafka-compatible broker in this process, with the streams group coordinator
-  conformance   check a broker, any broker, against the rules of the protocol
-  sim           run members and coordinators against each other under faults, from a seed
-  help          show this text
+  broker         run a Kafka-compatible broker in this process, with the streams group coordinator
+  conformance    check a broker, any broker, against the rules of the protocol
+  sim            run members and coordinators against each other under faults, from a seed
+
+  list           name the streams groups of a cluster
+  describe       show offsets and lag of groups, or their members, state or topology
+  explain        say for each task of a group where it is and what it waits for
+  delete         remove groups that are empty
+  delete-offsets forget committed offsets of a group
+  reset-offsets  set committed offsets of groups that are empty
+
+  help           show this text
 
 "streamsgroup <command> -h" lists the flags of a command.
 `
@@ -51,8 +59,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, usage)
 	default:
+		if fn, ok := groupCommands[command]; ok {
+			err = fn(ctx, args, console{stdout: stdout, stderr: stderr})
+			break
+		}
 		err = usageError{fmt.Errorf("unknown command %q: run \"streamsgroup help\" for the list", command)}
 	}
+	return exitCode(err, stderr)
+}
+
+// exitCode tells what went wrong.
+func exitCode(err error, stderr io.Writer) int {
 	var wrong usageError
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
