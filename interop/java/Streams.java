@@ -18,6 +18,7 @@ import org.apache.kafka.streams.state.*;
  *   start NAME [setting=value ...]   settings of Kafka Streams, and those below
  *   close NAME [leave|remain]        close; the group is left or not, as said
  *   add NAME, remove NAME            one stream thread more or less
+ *   pause NAME, resume NAME          no processing for a while
  *   clients NAME                     what it knows of all clients of the group
  *   get NAME WORD                    the count of a word, if the store is local
  *   where NAME WORD                  which clients have the count of a word
@@ -26,9 +27,9 @@ import org.apache.kafka.streams.state.*;
  *
  * A ~ in a setting stands for a space. Settings of its own: input, output
  * (topics), store, pattern (an input by pattern instead), onerror (client,
- * application or replace: what is to end when a record throws). A line "throw"
- * throws, a line "sleep N" takes N milliseconds. No call here is younger than
- * Kafka 4.0.
+ * application or replace: what is to end when a record throws), shape (what to
+ * run instead of the word count: see StreamsShapes). A line "throw" throws, a line
+ * "throw WORD" once in a process, a line "sleep N" takes N milliseconds. No call here is younger than Kafka 4.0.
  */
 public class Streams {
   static final Map<String, KafkaStreams> running = new ConcurrentHashMap<>();
@@ -63,6 +64,8 @@ public class Streams {
       case "consume" -> new Thread(() -> consume(name, words[2], Arrays.copyOfRange(words, 3, words.length))).start();
       case "close" -> new Thread(() -> close(name, s, words.length > 2 ? words[2] : "")).start();
       case "add" -> tell(name, "added " + s.addStreamThread().isPresent());
+      case "pause" -> { s.pause(); tell(name, "paused"); }
+      case "resume" -> { s.resume(); tell(name, "resumed"); }
       case "remove" -> new Thread(() -> tell(name, "removed " + s.removeStreamThread().isPresent())).start();
       case "clients" -> {
         var lines = new TreeSet<String>();
@@ -113,16 +116,11 @@ public class Streams {
     put(p, settings);
     String input = take(p, "input", "lines"), output = take(p, "output", "counts");
     String store = take(p, "store", "counts"), onerror = take(p, "onerror", "client"), pattern = take(p, "pattern", "");
+    String shape = take(p, "shape", "");
 
     StreamsBuilder b = new StreamsBuilder();
-    KStream<String, String> lines = pattern.isEmpty()
-        ? b.stream(input)
-        : b.stream(java.util.regex.Pattern.compile(pattern));
-    lines.flatMapValues(Streams::split)
-        .groupBy((k, word) -> word, Grouped.as("words"))
-        .count(Materialized.as(store))
-        .toStream()
-        .to(output, Produced.with(Serdes.String(), Serdes.Long()));
+    if (shape.isEmpty()) words(b, input, pattern, store, output);
+    else StreamsShapes.build(shape, b, input, output);
     var s = new KafkaStreams(b.build(p), p);
     running.put(name, s);
     s.setStateListener((now, before) -> tell(name, "state " + now));
@@ -143,6 +141,17 @@ public class Streams {
       }
     });
     s.start();
+  }
+
+  static void words(StreamsBuilder b, String input, String pattern, String store, String output) {
+    KStream<String, String> lines = pattern.isEmpty()
+        ? b.stream(input)
+        : b.stream(java.util.regex.Pattern.compile(pattern));
+    lines.flatMapValues(Streams::split)
+        .groupBy((k, word) -> word, Grouped.as("words"))
+        .count(Materialized.as(store))
+        .toStream()
+        .to(output, Produced.with(Serdes.String(), Serdes.Long()));
   }
 
   static void tellUncaught(String name, Throwable e) {
@@ -185,6 +194,10 @@ public class Streams {
 
   static List<String> split(String line) {
     if (line.equals("throw")) throw new IllegalStateException("told to throw");
+    if (line.startsWith("throw ")) {
+      if (slept.add(line)) throw new IllegalStateException("told to throw once");
+      return List.of();
+    }
     if (line.startsWith("sleep ")) {
       if (!slept.add(line)) return List.of();
       try {
