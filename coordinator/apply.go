@@ -30,6 +30,7 @@ type softChanges struct {
 
 	descriptionRetry *descriptionRetry // nil to leave it
 	refinement       *refinement       // nil to leave it
+	departed         *departure        // nil if nobody has left
 
 	timer *timer // that a tick decided about
 }
@@ -98,6 +99,7 @@ func (c *coordinatorState) applySoft(now Now, g *group, m *member, soft *softCha
 	if soft.refinement != nil {
 		g.refinement = soft.refinement
 	}
+	g.noteDeparture(soft.departed)
 	if soft.topics.configured != nil {
 		if soft.topics.configured != g.topics.configured {
 			g.endpoints.forget()

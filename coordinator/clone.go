@@ -28,6 +28,7 @@ func (c *coordinatorState) cloneGroup(g *group) *group {
 	n.stableAt, n.readers = maps.Clone(g.stableAt), maps.Clone(g.readers)
 	n.endpoints.changed = slices.Clone(g.endpoints.changed)
 	n.owners = g.owners.clone()
+	n.departed.targets = maps.Clone(g.departed.targets)
 	n.initial.g = &n
 	c.cloneTimer(&n.initial)
 	for _, id := range g.memberIDs() {
@@ -95,6 +96,11 @@ func (g *group) records() []record.Record {
 
 func (g *group) appendSoft(dst []byte) []byte {
 	dst = fmt.Appendf(dst, "endpoints %d shutdown %q initial %v %d image %d\n", g.endpointEpoch, g.shutdownBy, g.initial.armed(), g.initial.at, g.topics.version)
+	if d := g.departed; d.targets != nil && d.epoch == g.assignmentEpoch {
+		for _, id := range slices.Sorted(maps.Keys(d.targets)) {
+			dst = fmt.Appendf(dst, "departed %q %v\n", id, d.targets[id])
+		}
+	}
 	if g.unseen {
 		dst = append(dst, "unseen\n"...)
 	}

@@ -70,6 +70,7 @@ func (w *world) loaded(log []record.Record) *Coordinator {
 func (s *swarm) fork(log []record.Record) *swarm {
 	w := *s.world
 	w.c, w.fx = s.c.Clone(), Effects{}
+	w.c.groups[groupID].departed = departures{} // as Kafka, rule Q17: lost in a move
 	w.log, w.batches = slices.Clone(s.log), slices.Clone(s.batches)
 	w.shadow = s.shadow.Clone()
 	f := &swarm{world: &w, rt: s.rt, updates: s.updates, version: s.version}

@@ -154,7 +154,14 @@ func (h *heartbeat) gateJoin() *refusal {
 			}
 		}
 	}
-	if h.sent.Epoch < 0 {
+	if h.c.policy == KIP1071 {
+		return h.checkTopologyEpoch()
+	}
+	return nil
+}
+
+func (h *heartbeat) checkTopologyEpoch() *refusal {
+	if h.sent != nil && h.sent.Epoch < 0 {
 		return refuse(kerr.InvalidRequest, "topology epoch %d is negative", h.sent.Epoch)
 	}
 	return nil

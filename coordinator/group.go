@@ -45,6 +45,7 @@ type group struct {
 	initial    timer // the initial rebalance delay
 	config     *effective
 	refinement *refinement // of the present assignment epoch, nil if there is none
+	departed   departures
 
 	descriptionRetry descriptionRetry
 

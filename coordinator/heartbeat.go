@@ -119,6 +119,9 @@ func (h *heartbeat) heartbeat(resp *kmsg.StreamsGroupHeartbeatResponse) *refusal
 		if r := h.checkTags(); r != nil {
 			return r
 		}
+		if r := h.checkTopologyEpoch(); r != nil {
+			return r
+		}
 	}
 	if r := h.decideTopology(); r != nil {
 		return r

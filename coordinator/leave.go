@@ -74,6 +74,9 @@ func (c *coordinatorState) remove(g *group, m *member, cause LeaveCause, after t
 		fx.Records = append(fx.Records, &record.TargetAssignmentMetadata{Group: g.id, AssignmentEpoch: g.epoch + 1})
 	}
 	fx.soft.g = g
+	if c.policy == Kafka && m.target != nil {
+		fx.soft.departed = &departure{g.assignmentEpoch, id, *m.target}
+	}
 	// Kafka goes on telling members about the endpoint of one that is gone.
 	fx.soft.endpointBump = c.policy == KIP1071 && m.meta.UserEndpoint != nil
 	fx.Events = append(fx.Events,

@@ -40,7 +40,7 @@ func (h *heartbeat) findTarget(initial bool) *refusal {
 // targetTasks is the stored target of the member.
 func (h *heartbeat) targetTasks() roles {
 	if h.target == nil {
-		return roles{}
+		return h.departedTarget()
 	}
 	return *h.target
 }

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -21,6 +22,44 @@ func TestWhenKafkaFindsOut(t *testing.T) {
 			w.hb("m1", 9, tags("zone=a", "zone=b")).err(kerr.FencedMemberEpoch)
 			w.hb("m1", 2, tags("zone=a", "zone=b")).err(kerr.InvalidRequest)
 			w.hb("m1", -1, tags("zone=a", "zone=b")).ok(-1)
+		}},
+		{"Q17 a member that leaves and comes back before the next assignment gets its tasks back", kafkaMode, func(w *world) {
+			w.brokerConfig("group.streams.assignment.interval.ms", "5000")
+			w.g10(memberSpec{id: "m1", tasks: "s1:0-5"}, memberSpec{id: "m2", tasks: "s2:0-2"}, memberSpec{id: "m3"})
+			w.target("m1", "s1:0-5", "m2", "s2:0-2")
+			w.hb("m3", -1).ok(-1)
+			w.hb("m1", 10).ok(11)
+			w.hb("m2", 10).ok(11)
+			w.hb("m2", -1).ok(-1)
+			w.join("m3").ok(11).tasks("-").status(5)
+			w.join("m2").ok(11).tasks("s2:0-2").status(5)
+			w.hb("m2", 11).ok(11).noLists().status(5).records()
+
+			w.hb("m2", -1).ok(-1)
+			w.groupConfig("streams.num.warmup.replicas", "0")
+			w.join("m2").ok(11).tasks("-").status(5)
+
+			w.hb("m2", -1).ok(-1)
+			w.groupConfig()
+			w.after(5 * time.Second)
+			w.target("m1", "s1:0-5", "m3", "s2:0-2")
+			w.join("m2").tasks("-").status()
+		}},
+		{"Q17 not under policy KIP1071", kipMode, func(w *world) {
+			w.brokerConfig("group.streams.assignment.interval.ms", "5000")
+			w.g10(memberSpec{id: "m1", tasks: "s1:0-5"}, memberSpec{id: "m2", tasks: "s2:0-2"}, memberSpec{id: "m3"})
+			w.target("m1", "s1:0-5", "m2", "s2:0-2")
+			w.hb("m3", -1).ok(-1)
+			w.hb("m1", 10).ok(11)
+			w.hb("m2", -1).ok(-1)
+			w.join("m2").ok(11).tasks("-").status(5)
+		}},
+		{"Q1 a negative topology epoch is found after the group is full", kafkaMode, func(w *world) {
+			w.brokerConfig("group.streams.max.size", "1")
+			w.target("m1", allNine)
+			w.join("m1").ok(2)
+			w.topo.Epoch = -1
+			w.join("m2").err(kerr.GroupMaxSizeReached)
 		}},
 		{"Q1 owned subtopologies twice are found when the member has to be moved", kafkaMode, func(w *world) {
 			w.target("m1", allNine)
