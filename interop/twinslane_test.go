@@ -384,6 +384,9 @@ func (l *twinLane) send(req *kmsg.StreamsGroupHeartbeatRequest, client int) (*km
 			return nil, &difference{"the answer to what is mended, " + what, showHeartbeat(a), showHeartbeat(b)}
 		}
 		l.counts[what]++
+		l.mu.Lock()
+		l.problems = nil // Kafka has not stored what ours may have computed, and dropped as well
+		l.mu.Unlock()
 		return a, l.look()
 	}
 	if a.ErrorCode == -1 && l.endpoints && b.ErrorCode == 0 && slices.ContainsFunc(b.Status, func(s kmsg.StreamsGroupHeartbeatResponseStatus) bool { return s.StatusCode == 1 || s.StatusCode == 2 }) {
