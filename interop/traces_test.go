@@ -562,10 +562,10 @@ func (r *replay) unexpected(name string) (differences []string) {
 	return append(differences, found...)
 }
 
-// clientOnly are recordings for the member: on the busy machine on which they were
-// made it cannot be told in which order, or when, the broker saw requests that
-// matter to its answers.
-var clientOnly = []string{"churn", "joined", "many", "max-poll-static"}
+// clientOnly are recordings for the member. In these, requests reach the broker
+// within milliseconds of the end of the assignment interval, and the time at which it
+// saw them, which is not recorded, decides about its answers.
+var clientOnly = []string{"churn", "codes-others"}
 
 func TestTracesOfKafkasBroker(t *testing.T) {
 	t.Parallel()
