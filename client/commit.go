@@ -24,6 +24,9 @@ type position struct {
 	epoch  int32 // leader epoch of the record before
 	// committed is whether the group knows of it.
 	committed bool
+	// doubtful is what the group knows instead if it has taken a transaction in doubt.
+	// Only where an abort goes back to.
+	doubtful int64
 }
 
 // MarkProcessed notes that records have been processed: the next Commit covers them.
@@ -55,9 +58,12 @@ func (c *Consumer) MarkProcessed(records ...*kgo.Record) {
 // without records, and marks without a transaction, are committed as above. The
 // transaction is over whatever Commit returns. If the error wraps [ErrAborted], Poll
 // returns again what the transaction has processed, and the loop may go on; any other
-// error but [ErrFenced] is one that would come again.
+// error of a transaction with records, but [ErrFenced], is one that would come again.
 func (c *Consumer) Commit(ctx context.Context) error {
 	if err := c.commits.wait(ctx); err != nil {
+		if c.producer != nil && c.producer.end() != nil {
+			return c.abort(ctx, err)
+		}
 		return c.commitFailed(err)
 	}
 	if c.producer != nil {
@@ -189,6 +195,11 @@ func (c *Consumer) tryCommit(ctx context.Context, epoch int32, parts map[topicPa
 			codes[topicPartition{topic, p.Partition}] = kerr.ErrorForCode(p.ErrorCode)
 		}
 	}
+	for tp := range parts {
+		if _, ok := codes[tp]; !ok {
+			codes[tp] = errPartitionLeftOut
+		}
+	}
 	return codes, nil
 }
 
@@ -291,7 +302,7 @@ func (c *Consumer) committed(ctx context.Context, ids map[string]topicInfo, part
 	if err != nil {
 		return nil, fmt.Errorf("client: committed offsets of group %q: %w", c.member.group, err)
 	}
-	out := map[topicPartition]int64{}
+	out, answered := map[topicPartition]int64{}, map[topicPartition]bool{}
 	for _, rg := range resp.Groups {
 		if err := kerr.ErrorForCode(rg.ErrorCode); err != nil {
 			if errors.Is(err, kerr.UnknownMemberID) {
@@ -308,10 +319,16 @@ func (c *Consumer) committed(ctx context.Context, ids map[string]topicInfo, part
 				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 					return nil, fmt.Errorf("client: committed offset of %s-%d in group %q: %w", topic, p.Partition, c.member.group, err)
 				}
-				if p.Offset >= 0 {
-					out[topicPartition{topic, p.Partition}] = p.Offset
+				tp := topicPartition{topic, p.Partition}
+				if answered[tp] = true; p.Offset >= 0 {
+					out[tp] = p.Offset
 				}
 			}
+		}
+	}
+	for _, tp := range parts {
+		if !answered[tp] {
+			return nil, fmt.Errorf("client: committed offset of %s-%d in group %q: %w", tp.topic, tp.partition, c.member.group, errPartitionLeftOut)
 		}
 	}
 	return out, nil

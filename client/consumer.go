@@ -21,8 +21,9 @@ const fetchMaxWait = 250 * time.Millisecond
 
 // Consumer gives the records of a member's active tasks to the goroutine that polls.
 // It joins the group with the first Poll. Poll, the callbacks (which run inside
-// Poll), MarkProcessed, StartAt, Commit and RestoreChangelog belong to one goroutine;
-// Close, Abandon, Member and Client may be called from any.
+// Poll), MarkProcessed, StartAt, Begin, Commit, Abort and RestoreChangelog belong to one
+// goroutine; Produce, TryProduce, ProduceSync, Close, Abandon, Member and Client may be
+// called from any.
 type Consumer struct {
 	member *Member
 	topo   *topology.Topology
@@ -308,7 +309,7 @@ func (c *Consumer) fetch(ctx context.Context) (Fetches, error) {
 	if err := c.open(); err != nil {
 		return nil, err
 	}
-	fetches := c.cl.PollFetches(ctx)
+	fetches := c.cl.PollRecords(ctx, c.member.cfg.maxPollRecords)
 	if fetches.IsClientClosed() {
 		// By Close, by Abandon, or by the user: the member is about to end, and may
 		// want to run a callback before.

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -304,6 +305,64 @@ func ExampleConsumer() {
 	fmt.Println("committed:", cluster.GroupInfo("shop").Commits["orders"][order.Partition].Offset)
 	// Output:
 	// a book
+	// committed: 1
+}
+
+// Copies records from one topic to another, each exactly once. What was polled before an
+// error that can be ignored comes again.
+func ExampleExactlyOnce() {
+	cluster := exampleCluster(kfakeext.Topic("shouted", 1))
+	defer cluster.Close()
+
+	ctx := context.Background()
+	var c *client.Consumer
+	c, err := client.NewConsumer("shop", exampleTopology(),
+		client.ExactlyOnce(),
+		client.KgoOpts(cluster.KgoOpts()...),
+		client.OnTasksRevoked(func(ctx context.Context, _ []topology.TaskID) error { return c.Commit(ctx) }),
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	order := &kgo.Record{Topic: "orders", Key: []byte("k"), Value: []byte("a book")}
+	customer, err := kgo.NewClient(cluster.KgoOpts()...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer customer.Close()
+	if err := customer.ProduceSync(ctx, order).FirstErr(); err != nil {
+		log.Fatal(err)
+	}
+	for done := 0; done < 1; {
+		fetches, err := c.Poll(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := c.Begin(); err != nil {
+			log.Fatal(err)
+		}
+		polled := 0
+		for _, batch := range fetches.Tasks() {
+			for _, r := range batch.Records {
+				c.Produce(ctx, &kgo.Record{Topic: "shouted", Value: bytes.ToUpper(r.Value)}, nil)
+			}
+			c.MarkProcessed(batch.Records...)
+			polled += len(batch.Records)
+		}
+		switch err := c.Commit(ctx); {
+		case err == nil:
+			done += polled
+		case errors.Is(err, client.ErrFenced), errors.Is(err, client.ErrAborted):
+			log.Print(err) // the next Poll goes on from where the group is
+		default:
+			log.Fatal(err)
+		}
+	}
+	if err := c.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("committed:", cluster.GroupInfo("shop").Commits["orders"][order.Partition].Offset)
+	// Output:
 	// committed: 1
 }
 

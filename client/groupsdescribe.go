@@ -13,8 +13,7 @@ import (
 
 // GroupDescription is what the coordinator of a group knows of it.
 type GroupDescription struct {
-	// Group and the other fields of the response. Topology and its list of
-	// subtopologies may be nil: no member has brought a topology yet.
+	// Group and the other fields of the response. The list of subtopologies may be nil.
 	kmsg.StreamsGroupDescribeResponseGroup
 	// Coordinator is the broker that was asked.
 	Coordinator kgo.BrokerMetadata

@@ -50,6 +50,10 @@ func groupRemedy(err error) string {
 // not help.
 var errLeftOut = fmt.Errorf("the response leaves the group out: %w", kerr.UnknownServerError)
 
+// errPartitionLeftOut is an answer that says nothing about a partition that was asked
+// for. To take it for success could lose a commit.
+var errPartitionLeftOut = fmt.Errorf("the response leaves the partition out: %w", kerr.UnknownServerError)
+
 // MalformedDescriptionError is a description of a group that does not follow the
 // protocol.
 type MalformedDescriptionError struct {

@@ -89,8 +89,8 @@ type TaskExplanation struct {
 
 // ExplainTasks says where the tasks of a group are and what they wait for, ascending.
 // It needs the number of partitions of the group's source topics, by name: of a topic
-// that is left out, the description's own figure counts. It asks nobody: a moment later
-// all may be different.
+// that is left out, the description's own figure counts, up to 10 000. It asks nobody: a
+// moment later all may be different.
 func ExplainTasks(d *GroupDescription, partitions map[string]int32) []TaskExplanation {
 	x := newTaskExplainer(d, partitions)
 	all := map[topology.TaskID]bool{}
@@ -120,6 +120,11 @@ func ExplainTask(d *GroupDescription, partitions map[string]int32, task topology
 	return newTaskExplainer(d, partitions).explain(task)
 }
 
+// maxUnseen bounds the number of tasks that a topic stands for which nobody has looked at.
+// A member chooses the figure in the description, and the topic need not exist. Kafka
+// creates no more partitions than that at a time.
+const maxUnseen = 10_000
+
 type taskExplainer struct {
 	d *GroupDescription
 	// tasks is how many tasks each subtopology has, as far as that is known.
@@ -137,7 +142,7 @@ func newTaskExplainer(d *GroupDescription, partitions map[string]int32) *taskExp
 			if known, ok := partitions[t.Topic]; ok {
 				n = max(n, known)
 			} else {
-				n = max(n, t.NumPartitions)
+				n = max(n, min(t.NumPartitions, maxUnseen))
 			}
 		}
 		x.tasks[s.SubtopologyID] = n

@@ -120,7 +120,7 @@ func TestHooks(t *testing.T) {
 			onLost:     func(context.Context, []topology.TaskID) { time.Sleep(20 * time.Millisecond) },
 			onRevoked:  func(context.Context, []topology.TaskID) error { return errors.New("late") },
 		}
-		r := w.start(a, client.WithHooks(h, nil, struct{}{}))
+		r := w.start(a, client.WithHooks(h, nil))
 		pass(time.Second)
 		assert.Equal(w, []string{
 			"new",

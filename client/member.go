@@ -61,6 +61,9 @@ func NewMember(cl *kgo.Client, group string, topo *topology.Topology, opts ...Op
 	if cfg.kgoOptsGiven {
 		cfg.bad("KgoOpts", "…", "a Member uses your client: set its options there")
 	}
+	if cfg.maxPollRecords != 0 {
+		cfg.bad("MaxPollRecords", strconv.Itoa(cfg.maxPollRecords), "a Member does not fetch: use a Consumer")
+	}
 	if cfg.exactlyOnce {
 		cfg.bad("ExactlyOnce", strconv.Quote(cfg.transactionalID), "a Member neither fetches nor commits: use a Consumer")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -240,14 +241,16 @@ func TestContextEndsInEachState(t *testing.T) {
 	})
 	t.Run("PREPARE_LEAVING takes no longer than the leave time-out", func(t *testing.T) {
 		inBubble(t, func(w *world) {
+			h := new(watcher)
 			r := w.joined(&app{onRevoked: func(ctx context.Context, _ []topology.TaskID) error {
 				<-ctx.Done()
 				return ctx.Err()
-			}}, client.LeaveTimeout(4*time.Second))
+			}}, client.LeaveTimeout(4*time.Second), client.WithHooks(h))
 			began := time.Now()
 			r.leave()
 			<-r.ended
 			require.NoError(w, r.err)
+			assert.Contains(w, strings.Join(h.took(), "\n"), "context canceled", "hooks hear of what was cut off")
 			assert.Empty(w, w.members("g"), "CC-066: the last leave goes out all the same")
 			assert.InDelta(w, 4*time.Second, time.Since(began), float64(400*time.Millisecond))
 		})

@@ -42,6 +42,15 @@ func (e PartitionErrors) set(topic string, partition int32, err error) {
 	e[topic][partition] = err
 }
 
+// complete notes which partitions of a topic the broker has said nothing about.
+func (e PartitionErrors) complete(topic string, partitions []int32) {
+	for _, p := range partitions {
+		if _, ok := e[topic][p]; !ok {
+			e.set(topic, p, errPartitionLeftOut)
+		}
+	}
+}
+
 // Err joins the errors, by topic and partition.
 func (e PartitionErrors) Err() error {
 	var errs []error
@@ -149,6 +158,9 @@ func AlterGroupOffsets(ctx context.Context, cl *kgo.Client, group string, offset
 				out.set(cmp.Or(t.Topic, names[t.TopicID]), p.Partition, err)
 			}
 		}
+		for topic, ps := range offsets {
+			out.complete(topic, slices.Collect(maps.Keys(ps)))
+		}
 		return nil
 	})
 	if err != nil {
@@ -228,6 +240,9 @@ func DeleteGroupOffsets(ctx context.Context, cl *kgo.Client, group string, parti
 			for _, p := range t.Partitions {
 				out.set(t.Topic, p.Partition, kerr.ErrorForCode(p.ErrorCode))
 			}
+		}
+		for topic, ps := range partitions {
+			out.complete(topic, ps)
 		}
 		return kerr.ErrorForCode(resp.ErrorCode)
 	})

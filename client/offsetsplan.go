@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -89,6 +90,9 @@ func (t OffsetTarget) Plan(r PartitionRange) (PlannedOffset, error) {
 	case shiftBy:
 		if r.Committed < 0 {
 			return PlannedOffset{}, ErrNothingCommitted
+		}
+		if t.n > math.MaxInt64-r.Committed {
+			return r.clamp(math.MaxInt64), nil
 		}
 		return r.clamp(r.Committed + t.n), nil
 	case toEarliest:

@@ -279,11 +279,13 @@ func (c *Consumer) startOf(tp topicPartition, found lookUp) (at kgo.Offset, ok b
 	if !found.asked[tp] {
 		return at, false
 	}
-	if at, ok := found.committed[tp]; ok {
+	base, ok := c.base[tp]
+	overridden := ok && !base.committed // by StartAt, and the group has not heard of that
+	if at, ok := found.committed[tp]; ok && (!overridden || at == base.doubtful) {
 		c.goBackTo(tp, position{offset: at, epoch: -1, committed: true})
 		return kgo.NewOffset().At(at), true
 	}
-	if base, ok := c.base[tp]; ok {
+	if ok {
 		c.processed[tp] = base
 		return kgo.NewOffset().At(base.offset), true
 	}

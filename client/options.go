@@ -24,6 +24,7 @@ type optFunc func(*config)
 func (f optFunc) apply(c *config) { f(c) }
 
 type config struct {
+	maxPollRecords      int // 0 for any
 	memberID, processID string
 	instanceID, rackID  string
 	endpoint            *membership.Endpoint
@@ -100,12 +101,17 @@ type Assignment struct {
 	// restore: topics are missing or the assignment is delayed. Another call comes
 	// when it changes.
 	Ready bool
-	// Epoch is the member epoch.
+	// Epoch is the member epoch at the time. It may rise without another call, if the
+	// tasks stay the same: see [Member.Epoch].
 	Epoch int32
 }
 
 // InstanceID makes the member static: its tasks wait for its return until the
 // session time-out. Needs a broker that supports it (Kafka 4.4).
+//
+// A member that has crashed has not said that it will return: until its session has
+// ended the coordinator refuses another one with its instance id, which ends with
+// UNRELEASED_INSTANCE_ID. Start it again until it is let in.
 func InstanceID(id string) Opt {
 	return optFunc(func(c *config) {
 		if c.instanceID = id; strings.TrimSpace(id) == "" {
@@ -245,15 +251,39 @@ func TaskOffsets(fn func() (offsets, ends map[topology.TaskID]int64)) Opt {
 	return optFunc(func(c *config) { c.offsets = fn })
 }
 
+// MaxPollRecords bounds how many records one Poll of a [Consumer] returns, and with it the
+// time between two commits, for example. The default, 0, is whatever has been fetched.
+func MaxPollRecords(n int) Opt {
+	return optFunc(func(c *config) {
+		if c.maxPollRecords = n; n < 0 {
+			c.bad("MaxPollRecords", strconv.Itoa(n), "want a number of records, or 0 for any")
+		}
+	})
+}
+
 // WithHooks adds hooks, which observe the member, see [Hook].
 func WithHooks(hooks ...Hook) Opt {
 	return optFunc(func(c *config) {
 		for _, h := range hooks {
-			if h != nil {
+			switch {
+			case h == nil:
+			case observes(h):
 				c.hooks = append(c.hooks, h)
+			default:
+				c.bad("WithHooks", fmt.Sprintf("%T", h), "it has none of the methods of hooks: compare their names and signatures")
 			}
 		}
 	})
+}
+
+// observes is whether a hook implements one of the interfaces.
+func observes(h Hook) bool {
+	switch h.(type) {
+	case HookNewMember, HookMemberEnded, HookStateChanged, HookHeartbeatSent, HookHeartbeatAnswered, HookTasksRevoked,
+		HookTasksAssigned, HookTasksLost, HookStatusChanged, HookCoordinatorChanged, HookRetry:
+		return true
+	}
+	return false
 }
 
 // GroupClient has heartbeats and look-ups of the coordinator go through a client of

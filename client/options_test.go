@@ -22,6 +22,47 @@ func offline(t *testing.T) *kgo.Client {
 	return cl
 }
 
+func TestMaxPollRecords(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.produce("in", 0, 0, 10)
+		c, err := client.NewConsumer("g", plain(t), client.KgoOpts(w.cl.KgoOpts()...), client.MaxPollRecords(4))
+		require.NoError(w, err)
+		defer func() { require.NoError(w, c.Close(w.Context())) }()
+		var batches []int
+		for n := 0; n < 10; {
+			fetches, err := c.Poll(w.Context())
+			require.NoError(w, err)
+			for _, batch := range fetches.Tasks() {
+				n += len(batch.Records)
+				batches = append(batches, len(batch.Records))
+			}
+		}
+		assert.Equal(w, []int{4, 4, 2}, batches)
+	})
+}
+
+func TestMaxPollRecordsIsValidated(t *testing.T) {
+	t.Parallel()
+	_, err := client.NewConsumer("g", plain(t), client.MaxPollRecords(-1))
+	require.ErrorContains(t, err, "MaxPollRecords(-1)")
+	_, err = client.NewMember(offline(t), "g", plain(t), client.MaxPollRecords(1))
+	require.ErrorContains(t, err, "MaxPollRecords(1)")
+}
+
+// A method with another signature is no hook, as with kgo.
+func TestHooksThatAreNone(t *testing.T) {
+	t.Parallel()
+	_, err := client.NewMember(offline(t), "g", plain(t), client.WithHooks(misspelt{}))
+	var bad *client.OptionError
+	require.ErrorAs(t, err, &bad)
+	assert.Equal(t, "WithHooks", bad.Option)
+	assert.Equal(t, "client_test.misspelt", bad.Value)
+}
+
+type misspelt struct{}
+
+func (misspelt) OnTasksRevoked([]string) {}
+
 func TestBadOptions(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

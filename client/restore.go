@@ -20,11 +20,12 @@ const restoreIdle = time.Second
 
 // RestoreChangelog reads the task's partition of each changelog of its subtopology,
 // from the start to the end as it is now, and calls fn for every record of a
-// committed or no transaction. Use it inside the callback for assigned tasks: the
-// former owner has given the task up by then, so the end stands still. Records that
-// are deleted meanwhile are not waited for. It uses a client of its own, ends early
-// with fn's error or ctx's, and counts as polling: however long it takes, the poll
-// guard sees that the application is alive, unless fn blocks.
+// committed or no transaction; transactions that are open there are waited for. Use it
+// inside the callback for assigned tasks: the former owner has given the task up by
+// then, so the end stands still. Records that are deleted meanwhile are not waited for.
+// It uses a client of its own, ends early with fn's error or ctx's, and counts as
+// polling: however long it takes, the poll guard sees that the application is alive,
+// unless fn blocks.
 func (c *Consumer) RestoreChangelog(ctx context.Context, task topology.TaskID, fn func(*kgo.Record) error) error {
 	topics := c.topo.Changelogs(task.Subtopology)
 	if len(topics) == 0 {
@@ -163,10 +164,13 @@ func (c *Consumer) patientOffset(ctx context.Context, topic string, partition in
 	return offset, err
 }
 
-// listOffset asks for the first (-2) or the next committed offset (-1).
+// listOffset asks for the first offset (-2) or the end (-1), records of open
+// transactions included: what the former owner has committed may not show yet. Its
+// offsets are stable as soon as the marker is written there, and the marker of the
+// changelog may come later (KAFKA-10167).
 func (c *Consumer) listOffset(ctx context.Context, topic string, partition int32, at int64) (int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID, req.IsolationLevel = -1, 1
+	req.ReplicaID = -1
 	rt := kmsg.NewListOffsetsRequestTopic()
 	rt.Topic = topic
 	rp := kmsg.NewListOffsetsRequestTopicPartition()

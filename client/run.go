@@ -15,7 +15,8 @@ import (
 
 // Run joins the group and takes part in it until ctx ends or [Member.Leave] is
 // called. It then revokes, leaves within the leave timeout on a context of its own,
-// and returns nil. If the membership fails for good it returns the reason, a
+// and returns nil, also if the callback for that has failed, which shows in
+// [Member.Snapshot] and to hooks only. If the membership fails for good it returns the reason, a
 // *[membership.Error]; if a hook or an option's function panics, it leaves in an
 // orderly way and returns a *[PanicError]. It never returns before the callback
 // that is running: when the time is up, its context ends. Run can be called once.
@@ -39,6 +40,7 @@ func (m *Member) Run(ctx context.Context) (err error) {
 	cancel()
 	close(r.callbacks)
 	_ = g.Wait()
+	r.tellRest()
 	r.lastWord(ctx, err)
 	err = m.explain(ctx, err)
 	m.proc.exit(m)
@@ -77,6 +79,17 @@ type runtime struct {
 	leaveBy   time.Time // zero until then
 	blind     bool      // an observer has panicked
 	spoke     bool      // a heartbeat was sent
+}
+
+// tellRest tells hooks of callbacks that have returned when the time was up.
+func (r *runtime) tellRest() {
+	r.m.mu.Lock()
+	notes := r.m.notes
+	r.m.notes = nil
+	r.m.mu.Unlock()
+	for _, note := range notes {
+		r.observe(note)
+	}
 }
 
 func (r *runtime) loop(ctx context.Context) error {

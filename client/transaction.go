@@ -23,9 +23,11 @@ import (
 // is aborted when the transaction times out. See the chapter "Exactly once" of the
 // package for what is covered.
 //
-// Only records of committed transactions are fetched. A transaction may take 10 s,
-// unless kgo.TransactionTimeout in the [KgoOpts] says otherwise; so long the tasks of a
-// member that has crashed may have to wait.
+// Only records of committed transactions are fetched. A transaction may take 10 s from
+// its first record to Commit, unless kgo.TransactionTimeout in the [KgoOpts] says
+// otherwise; so long the tasks of a member that has crashed may have to wait. One that
+// takes longer is aborted by the broker, and the member loses its tasks and starts again:
+// if the work on what one Poll returns may take that long, see [MaxPollRecords].
 func ExactlyOnce() Opt { return optFunc(func(c *config) { c.exactlyOnce = true }) }
 
 // TransactionalID is [ExactlyOnce] with a transactional id of yours. It must be one
@@ -145,9 +147,13 @@ func again(err error) bool {
 // abort gives the open transaction up, goes back to where the group has got to, and
 // returns the error for whoever wanted to commit. The cause is nil if nobody did.
 func (c *Consumer) abort(ctx context.Context, cause error) error {
+	late := c.producer.tooLate()
 	certain, err := c.producer.abort(ctx)
 	if cause == nil {
 		cause = err
+	}
+	if late != nil && fencing(cause) {
+		cause = fmt.Errorf("%w: %w", late, cause)
 	}
 	if certain {
 		c.rewind()
@@ -255,6 +261,12 @@ func (c *Consumer) rewind() {
 
 // reopen asks the group where it has got to: a commit may have been taken or not.
 func (c *Consumer) reopen() {
+	for tp, base := range c.base {
+		if p, ok := c.processed[tp]; ok {
+			base.doubtful = p.offset
+			c.base[tp] = base
+		}
+	}
 	c.removeAll()
 	clear(c.returned)
 	clear(c.processed)

@@ -705,7 +705,10 @@ func TestOC05TransactionTimesOut(t *testing.T) {
 				if writes {
 					require.Error(w, cp.c.ProduceSync(w.Context(), &kgo.Record{Topic: "out", Value: []byte("late")}).FirstErr())
 				}
-				require.ErrorIs(w, cp.commit(w.Context()), client.ErrAborted)
+				err := cp.commit(w.Context())
+				require.ErrorIs(w, err, client.ErrAborted)
+				require.ErrorContains(w, err, "s and may be for 2s: commit more often")
+				require.ErrorContains(w, err, "MaxPollRecords")
 				cp.start()
 				pass(10 * time.Second)
 				assert.ElementsMatch(w, numbers(0, 10), w.written())
@@ -862,7 +865,7 @@ func TestOC05WithoutImplicitTransactions(t *testing.T) {
 					w.cl.KeepControl()
 					assert.Equal(w, int16(4), kreq.GetVersion())
 					assert.Equal(w, "pod-0", *kreq.(*kmsg.TxnOffsetCommitRequest).InstanceID)
-					assert.Equal(w, "g-pod-0", kreq.(*kmsg.TxnOffsetCommitRequest).TransactionalID)
+					assert.Equal(w, "g/pod-0", kreq.(*kmsg.TxnOffsetCommitRequest).TransactionalID)
 					return nil, nil, false
 				})
 				if code != nil {

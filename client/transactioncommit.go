@@ -49,7 +49,7 @@ func (c *Consumer) commitTransaction(ctx context.Context) error {
 		return c.abort(ctx, err)
 	}
 	p.over()
-	if err := p.note(ctx, t.cl); err != nil {
+	if _, _, err := p.note(ctx, t.cl); err != nil {
 		p.reset() // it is the next transaction that fails, and a new client makes up for it
 	}
 	c.committedTo(parts)
@@ -125,7 +125,7 @@ func (p pinned) MaxVersion() int16 { return p.max }
 // addOffsets sends a TxnOffsetCommit to the coordinator of the group until it is taken or
 // refused. kgo does that for its own groups only.
 func (p *producer) addOffsets(ctx context.Context, t *transaction, req *kmsg.TxnOffsetCommitRequest) error {
-	id, epoch, err := t.cl.ProducerID(ctx)
+	id, epoch, err := p.note(ctx, t.cl)
 	if err != nil {
 		return err
 	}
@@ -157,8 +157,13 @@ func (p *producer) addOffsets(ctx context.Context, t *transaction, req *kmsg.Txn
 			node = -1
 			return err
 		}
+		left := 0
+		for _, rt := range req.Topics {
+			left += len(rt.Partitions)
+		}
 		for _, rt := range kresp.(*kmsg.TxnOffsetCommitResponse).Topics {
 			for _, rp := range rt.Partitions {
+				left--
 				err := kerr.ErrorForCode(rp.ErrorCode)
 				if errors.Is(err, kerr.NotCoordinator) || errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.RequestTimedOut) {
 					node = -1
@@ -167,6 +172,9 @@ func (p *producer) addOffsets(ctx context.Context, t *transaction, req *kmsg.Txn
 					return err
 				}
 			}
+		}
+		if left > 0 {
+			return errPartitionLeftOut
 		}
 		return nil
 	})

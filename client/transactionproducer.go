@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -36,7 +37,7 @@ type producer struct {
 
 	mu     sync.Mutex
 	cl     *kgo.Client // nil while there is none
-	pid    int64       // of the present or the last client; -1 before the first
+	pid    int64       // of the present or the last client; -1 if it is not known
 	epoch  int16
 	modern bool // the broker adds to a transaction what is written in it (KIP-890)
 	closed bool
@@ -47,6 +48,7 @@ type producer struct {
 type transaction struct {
 	cl      *kgo.Client // knows of it; nil before the first record
 	modern  bool        // as the producer
+	began   time.Time   // when the first record was produced
 	ending  bool        // nothing more may be produced
 	tried   bool        // a commit was asked for, and may have been taken
 	pending int         // records on their way
@@ -81,11 +83,9 @@ func (c *config) checkTransactions() error {
 			return &OptionError{"KgoOpts", "kgo.MaxVersions", "exactly-once needs version 3 of TxnOffsetCommit, which came with Kafka 2.5"}
 		}
 	}
-	writes, err := kgo.NewClient(append(slices.Clone(c.kgoOpts), kgo.TransactionalID("any"))...)
-	if err != nil {
+	if err := kgo.ValidateOpts(append(slices.Clone(c.kgoOpts), kgo.TransactionalID("any"))...); err != nil {
 		return &OptionError{"KgoOpts", "…", "with exactly-once: " + err.Error()}
 	}
-	writes.Close()
 	return nil
 }
 
@@ -96,12 +96,15 @@ func (m *Member) transactionalID() string {
 	case m.cfg.transactionalID != "":
 		return m.cfg.transactionalID
 	case m.cfg.instanceID != "":
-		return m.group + "-" + m.cfg.instanceID
+		return derivedID(m.group, m.cfg.instanceID)
 	case m.cfg.process == nil && m.cfg.stateDir != "":
-		return m.group + "-" + m.cfg.processID
+		return derivedID(m.group, m.cfg.processID)
 	}
-	return m.group + "-" + m.cfg.memberID
+	return derivedID(m.group, m.cfg.memberID)
 }
+
+// derivedID is another one for each pair: no part of it has a slash.
+func derivedID(group, who string) string { return url.PathEscape(group) + "/" + url.PathEscape(who) }
 
 func (p *producer) begin() error {
 	p.mu.Lock()
@@ -113,6 +116,18 @@ func (p *producer) begin() error {
 		p.open = &transaction{}
 	}
 	return nil
+}
+
+// tooLate says that the open transaction has outlived its time-out, if it has: the broker
+// has aborted it then.
+func (p *producer) tooLate() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	limit, _ := p.raw.OptValue(kgo.TransactionTimeout).(time.Duration)
+	if p.open == nil || p.open.cl == nil || time.Since(p.open.began) < limit {
+		return nil
+	}
+	return fmt.Errorf("it was open for %s and may be for %s: commit more often, see MaxPollRecords, or raise kgo.TransactionTimeout in the KgoOpts", time.Since(p.open.began).Round(time.Millisecond), limit)
 }
 
 // end forbids to produce in the open transaction and returns it, or nil.
@@ -173,7 +188,7 @@ func (p *producer) enlist(ctx context.Context) (*kgo.Client, *transaction, error
 			t.failed = fmt.Errorf("client: transactional id %q: %w", p.id, err)
 			return nil, nil, t.failed
 		}
-		t.cl, t.modern = p.cl, p.modern
+		t.cl, t.modern, t.began = p.cl, p.modern, time.Now()
 	}
 	t.pending++
 	return t.cl, t, nil
@@ -261,25 +276,26 @@ func (p *producer) tryAbort(ctx context.Context, t *transaction) error {
 		return err
 	}
 	// kgo takes an abort for done if its producer has failed.
-	if _, _, err := t.cl.ProducerID(ctx); err != nil {
+	if _, _, err := p.note(ctx, t.cl); err != nil {
 		return err
 	}
 	if err := t.cl.EndTransaction(ctx, kgo.TryAbort); err != nil {
 		return err
 	}
-	return p.note(ctx, t.cl)
+	_, _, err := p.note(ctx, t.cl)
+	return err
 }
 
-// note remembers the producer's id and epoch, which change with transactions.
-func (p *producer) note(ctx context.Context, cl *kgo.Client) error {
-	id, epoch, err := cl.ProducerID(ctx)
-	if err != nil {
-		return err
+// note returns the producer's id and epoch, which change with transactions, and
+// remembers them.
+func (p *producer) note(ctx context.Context, cl *kgo.Client) (id int64, epoch int16, err error) {
+	if id, epoch, err = cl.ProducerID(ctx); err != nil {
+		return 0, 0, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pid, p.epoch = id, epoch
-	return nil
+	return id, epoch, nil
 }
 
 // reset gives the client up.
@@ -322,6 +338,11 @@ func (p *producer) ready(ctx context.Context) error {
 	if err := p.claim(ctx); err != nil {
 		return err
 	}
+	// The new client is granted an epoch even if its answer is lost, and after that the
+	// broker would take the old one for that of a producer which was replaced.
+	p.mu.Lock()
+	p.pid = -1
+	p.mu.Unlock()
 	cl, err := kgo.NewClient(p.opts...)
 	if err != nil {
 		return fmt.Errorf("client: transactional id %q: %w", p.id, err)

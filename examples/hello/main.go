@@ -15,6 +15,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second Ctrl-C does not wait
 	app, err := new(topology.Builder).AddSource("orders", "orders").Build("hello")
 	if err != nil {
 		log.Fatal(err)
@@ -31,9 +32,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = m.Run(ctx)
-	stop()
-	if err != nil {
+	if err := m.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 }
