@@ -120,8 +120,9 @@ func (a *adapter) groupsDescribed(s sender, req *kmsg.DescribeGroupsRequest, her
 			if !ours[g.Group] || g.ErrorCode != 0 && g.ErrorCode != kerr.GroupIDNotFound.Code {
 				continue
 			}
+			group := g.Group
 			*g = kmsg.NewDescribeGroupsResponseGroup()
-			g.Group = req.Groups[i]
+			g.Group = group
 			g.State = coordinator.Dead.String()
 			if r.Version >= 6 {
 				g.ErrorCode = kerr.GroupIDNotFound.Code

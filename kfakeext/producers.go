@@ -22,18 +22,22 @@ type undecided struct {
 	until time.Time // when kfake aborts it
 }
 
-// offsetsInTransaction notes a TxnOffsetCommit that was accepted. The lock is held.
+// offsetsInTransaction notes a TxnOffsetCommit that the group has accepted. kfake refuses
+// that of a producer that was replaced. The lock is held.
 func (a *adapter) offsetsInTransaction(req *kmsg.TxnOffsetCommitRequest) {
 	a.sweeper.transactional[req.Group] = time.Now()
 	if a.fake.GroupInfo(req.Group) != nil {
 		delete(a.undecided, req.Group)
 		return
 	}
+	p, ok := a.producers[req.TransactionalID]
+	if !ok || p.id != req.ProducerID || p.epoch > req.ProducerEpoch {
+		return
+	}
 	if a.undecided[req.Group] == nil {
 		a.undecided[req.Group] = map[string]undecided{}
 	}
-	timeout := a.producers[req.TransactionalID].timeout
-	a.undecided[req.Group][req.TransactionalID] = undecided{req.ProducerEpoch, time.Now().Add(timeout)}
+	a.undecided[req.Group][req.TransactionalID] = undecided{req.ProducerEpoch, time.Now().Add(p.timeout)}
 }
 
 // decided notes that the transaction of a producer ends.

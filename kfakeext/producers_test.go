@@ -99,3 +99,16 @@ func TestFirstOffsetsOfAGroupInATransaction(t *testing.T) {
 		})
 	}
 }
+
+// What a replaced producer wants to commit is refused, and so it makes nothing unstable.
+func TestOffsetsOfAReplacedProducer(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		w.ok(join("g", "m1", "foo"))
+		old := w.initProducer("id", -1, -1)
+		require.Zero(w, w.initProducer("id", -1, -1).ErrorCode)
+		require.NotZero(w, w.txnCommit("id", old, "g", 7))
+		at := w.stable("g")
+		assert.Zero(w, at.ErrorCode)
+		assert.EqualValues(w, -1, at.Offset)
+	})
+}

@@ -50,7 +50,8 @@ func (r *resetter) ranges(ctx context.Context, partitions map[string][]int32, co
 		return nil, err
 	}
 	later := kadm.ListedOffsets{}
-	if at, ok := r.target.Time(); ok {
+	at, timed := r.target.Time()
+	if timed {
 		later, err = list(func(ctx context.Context, names ...string) (kadm.ListedOffsets, error) {
 			return admin.ListOffsetsAfterMilli(ctx, at.UnixMilli(), names...)
 		})
@@ -62,27 +63,42 @@ func (r *resetter) ranges(ctx context.Context, partitions map[string][]int32, co
 	for topic, ps := range partitions {
 		out[topic] = map[int32]client.PartitionRange{}
 		for _, p := range ps {
-			start, _ := starts.Lookup(topic, p)
-			end, _ := ends.Lookup(topic, p)
-			for _, o := range []kadm.ListedOffset{start, end} {
-				if o.Err != nil {
-					return nil, fmt.Errorf("offsets of partition %d of topic %s: %w", p, topic, o.Err)
-				}
+			known := client.PartitionRange{Committed: -1, AtTime: -1}
+			if known.Start, _, err = listedOffset(starts, topic, p); err != nil {
+				return nil, err
 			}
-			known := client.PartitionRange{Start: start.Offset, End: end.Offset, Committed: -1, AtTime: -1}
+			if known.End, _, err = listedOffset(ends, topic, p); err != nil {
+				return nil, err
+			}
 			if c, ok := committed.Of(topic, p); ok {
 				known.Committed = c.Offset
 			}
-			if o, ok := later.Lookup(topic, p); ok && o.Timestamp >= 0 {
-				if o.Err != nil {
-					return nil, fmt.Errorf("offsets of partition %d of topic %s: %w", p, topic, o.Err)
+			if timed {
+				offset, at, err := listedOffset(later, topic, p)
+				if err != nil {
+					return nil, err
 				}
-				known.AtTime = o.Offset
+				if at >= 0 { // else it is the end
+					known.AtTime = offset
+				}
 			}
 			out[topic][p] = known
 		}
 	}
 	return out, nil
+}
+
+// listedOffset is what a broker has said of one partition. Without an answer nothing is
+// to be set: it is not the same as an offset 0, or as no later record.
+func listedOffset(offsets kadm.ListedOffsets, topic string, p int32) (offset, timestamp int64, err error) {
+	o, ok := offsets.Lookup(topic, p)
+	if err = o.Err; err == nil && !ok {
+		err = kerr.UnknownTopicOrPartition
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("offsets of partition %d of topic %s: %w", p, topic, err)
+	}
+	return o.Offset, o.Timestamp, nil
 }
 
 func hasPartition(t kadm.TopicDetail, p int32) bool {
