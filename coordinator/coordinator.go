@@ -21,8 +21,8 @@ const (
 	Kafka
 )
 
-// Now is a moment as the core sees it. Deadlines use Mono only; Wall is used only
-// where a record stores it.
+// Now is a moment as the core sees it. Deadlines use Mono only; WallMillis is used
+// only where a record stores it.
 type Now struct {
 	// Mono is a monotonic clock with any origin.
 	Mono time.Duration

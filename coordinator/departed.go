@@ -29,10 +29,11 @@ func (g *group) noteDeparture(d *departure) {
 	g.departed.targets[d.member] = d.target
 }
 
-// departedTarget is what a member without a target is to have.
-func (h *heartbeat) departedTarget() roles {
-	if h.c.policy != Kafka || h.cfg.warmups == 0 || h.g.departed.epoch != h.g.assignmentEpoch {
-		return roles{}
+// frozenTarget is what the member is to have in the present assignment epoch: the stored
+// target, and without one what it had when it left.
+func (h *heartbeat) frozenTarget() roles {
+	if h.target != nil || h.c.policy != Kafka || h.cfg.warmups == 0 || h.g.departed.epoch != h.g.assignmentEpoch {
+		return h.targetTasks()
 	}
 	return h.g.departed.targets[h.meta.Member]
 }

@@ -25,8 +25,11 @@ type Explanation struct {
 	// WaitsFor are the members of which something is expected before the task is
 	// where it is to be, ascending: a heartbeat, a revocation, a departure.
 	WaitsFor []string
-	// Within is when at the latest the coordinator goes on without them: a session,
-	// a rebalance time-out or a delay ends then. Zero if no timer runs.
+	// Within is when at the latest the coordinator goes on without all of them: the
+	// rebalance time-outs of those that were asked to give up tasks end then, the
+	// sessions of others unless they are heard of, or a delay. A member that was asked
+	// is removed earlier if it is not heard of for a session. Zero if nothing ends by
+	// itself.
 	Within time.Duration
 	// Conflicts are the members that work on the topics of the task by an older
 	// topology.
@@ -35,7 +38,8 @@ type Explanation struct {
 	Status int8
 	Detail string
 	// Lag is how many records the owner's copy of a task that warms up lacks, -1 if
-	// that is not known. Acceptable is how many it may lack to take over.
+	// that is not known or there is none. Acceptable is how many it may lack to take
+	// over.
 	Lag, Acceptable int64
 }
 
@@ -60,7 +64,7 @@ type Cause int8
 // The causes, and what is waited for in each.
 const (
 	// TaskRuns is a task that runs where it is to run. Nothing is waited for.
-	TaskRuns Cause = iota
+	TaskRuns Cause = iota + 1
 	// TaskWarmsUp is a task that runs, and moves once its owner has caught up.
 	TaskWarmsUp
 	// NoSuchTask is a task that the topology does not have.
@@ -322,23 +326,23 @@ func (x *explainer) siblings() bool {
 	return found
 }
 
-// waitFor notes a member, and the timer that ends the wait if it is silent.
+// waitFor notes a member, and the timer that ends the wait for it. A heartbeat puts
+// its session off, but not a revocation.
 func (x *explainer) waitFor(m *member) {
 	if i, found := slices.BinarySearch(x.out.WaitsFor, m.meta.Member); !found {
 		x.out.WaitsFor = slices.Insert(x.out.WaitsFor, i, m.meta.Member)
 	}
-	if m.rebalance.armed() && m.rebalance.epoch == m.cur.epoch {
+	switch {
+	case m.rebalance.armed() && m.rebalance.epoch == m.cur.epoch:
 		x.until(m.rebalance.at)
-	}
-	if m.session.armed() {
+	case m.session.armed():
 		x.until(m.session.at)
 	}
 }
 
+// until notes a deadline. All members are waited for, so that the last one counts.
 func (x *explainer) until(at time.Duration) {
-	if d := max(at-x.h.now.Mono, 0); x.out.Within == 0 || d < x.out.Within {
-		x.out.Within = d
-	}
+	x.out.Within = max(x.out.Within, at-x.h.now.Mono)
 }
 
 // tasksOf says which tasks a topology has.

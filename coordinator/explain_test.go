@@ -34,8 +34,11 @@ func (w *world) because(task string, c Cause, sentence string) Explanation {
 func TestExplain(t *testing.T) {
 	runCases(t, []testCase{
 		{"no such group", bothModes, func(w *world) {
-			_, ok := w.c.Explain(w.now, groupID, topology.TaskID{})
+			e, ok := w.c.Explain(w.now, groupID, topology.TaskID{})
 			assert.False(w.t, ok)
+			assert.Equal(w.t, "there is no such group", e.String())
+			assert.Equal(w.t, "Unknown", e.Cause.String())
+			assert.Equal(w.t, "OwnerUntold", OwnerUntold.String())
 		}},
 		{"a task that runs", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: "s1:0-5 s2:0-2"})
@@ -70,6 +73,17 @@ func TestExplain(t *testing.T) {
 			assert.Empty(w.t, e.Holders)
 			w.hb("m2", 11).ok(11).tasks("s2:0-2")
 			w.because("s2:0", TaskRuns, "s2_0 runs at m2")
+		}},
+		{"a member that stays alive and takes its time", bothModes, func(w *world) {
+			w.g10(memberSpec{id: "m1", tasks: "s1:0-5 s2:0-2", timeout: 300_000})
+			w.target("m1", "s1:0-5", "m2", "s2:0-2")
+			w.join("m2").ok(11)
+			w.hb("m1", 10).ok(10).tasks("s1:0-5")
+			w.after(40 * time.Second)
+			w.hb("m1", 10).ok(10)
+			w.hb("m2", 11).ok(11)
+			w.after(20 * time.Second)
+			w.because("s2:0", HolderRevokes, "s2_0 is being given up by m1, which is removed in 4m0s if it does not; then it goes to m2")
 		}},
 		{"the owner gives up others first", bothModes, func(w *world) {
 			w.g10(memberSpec{id: "m1", tasks: "s1:0-5"}, memberSpec{id: "m2", tasks: "s2:0-2"}, memberSpec{id: "m3"})

@@ -6,8 +6,26 @@ import (
 	"time"
 )
 
+var causeNames = [...]string{
+	TaskRuns: "TaskRuns", TaskWarmsUp: "TaskWarmsUp", NoSuchTask: "NoSuchTask", NoMembers: "NoMembers", TopicsUnseen: "TopicsUnseen",
+	TopicsNotRight: "TopicsNotRight", InitialDelay: "InitialDelay", AssignmentInterval: "AssignmentInterval", TargetOutdated: "TargetOutdated",
+	VersionsCollide: "VersionsCollide", NobodyUpToDate: "NobodyUpToDate", TaskUnassigned: "TaskUnassigned", HolderUnasked: "HolderUnasked",
+	HolderRevokes: "HolderRevokes", HolderAbsent: "HolderAbsent", SiblingHolds: "SiblingHolds", OwnerRevokes: "OwnerRevokes", OwnerUntold: "OwnerUntold",
+}
+
+// String is the name of the constant.
+func (c Cause) String() string {
+	if c > 0 && int(c) < len(causeNames) {
+		return causeNames[c]
+	}
+	return "Unknown"
+}
+
 // String is one sentence or two for people, with member ids as they are.
 func (e Explanation) String() string {
+	if e.Cause == 0 {
+		return "there is no such group"
+	}
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s %s", e.Task, e.sentence())
 	for _, h := range e.Holders {

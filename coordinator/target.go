@@ -24,11 +24,11 @@ func (h *heartbeat) findTarget(initial bool) *refusal {
 		h.stepOnly()
 		return nil
 	case h.assignment >= h.epoch:
-		h.goal = h.targetTasks()
+		h.goal = h.frozenTarget()
 		return nil
 	case !h.intervalElapsed() && !h.replacesTopology():
 		// A target older than the topology must not be worked off; any other may.
-		h.goal, h.delayed = h.targetTasks(), true
+		h.goal, h.delayed = h.frozenTarget(), true
 		if len(h.reasons) > 0 {
 			h.event(AssignmentDelayed{Group: h.g.id, Wait: h.cfg.interval - time.Duration(h.now.WallMillis-h.g.assignmentMillis)*time.Millisecond})
 		}
@@ -40,7 +40,7 @@ func (h *heartbeat) findTarget(initial bool) *refusal {
 // targetTasks is the stored target of the member.
 func (h *heartbeat) targetTasks() roles {
 	if h.target == nil {
-		return h.departedTarget()
+		return roles{}
 	}
 	return *h.target
 }

@@ -45,6 +45,16 @@ func TestWhenKafkaFindsOut(t *testing.T) {
 			w.target("m1", "s1:0-5", "m3", "s2:0-2")
 			w.join("m2").tasks("-").status()
 		}},
+		{"Q17 a static member that comes back before it has a target", kafkaMode, func(w *world) {
+			w.brokerConfig("group.streams.assignment.interval.ms", "5000")
+			w.g10(memberSpec{id: "m1", tasks: "s1:0-5"}, memberSpec{id: "m2", tasks: "s2:0-2"}, memberSpec{id: "m3"})
+			w.target("m1", "s1:0-5", "m2", "s2:0-2")
+			w.hb("m3", -1).ok(-1)
+			w.hb("m1", 10).ok(11)
+			w.join("m4", inst("i4")).ok(11).tasks("-").status(5)
+			w.hb("m4", -2, inst("i4")).ok(-2)
+			w.join("m5", inst("i4")).ok(11).tasks("-").status(5)
+		}},
 		{"Q17 not under policy KIP1071", kipMode, func(w *world) {
 			w.brokerConfig("group.streams.assignment.interval.ms", "5000")
 			w.g10(memberSpec{id: "m1", tasks: "s1:0-5"}, memberSpec{id: "m2", tasks: "s2:0-2"}, memberSpec{id: "m3"})

@@ -49,7 +49,8 @@ func (p *plan) internalTopics(subs []Subtopology) []internalTopic {
 }
 
 // wrongCounts is the problem of internal topics that exist with another count
-// than they must have, or of which two counts are wanted at once.
+// than they must have, or of which two counts are wanted at once. Kafka finds that out
+// when the topic exists: then one of the two is wrong.
 func (p *plan) wrongCounts(list []internalTopic) *Problem {
 	var wrong []string
 	for i := range list {
@@ -57,7 +58,7 @@ func (p *plan) wrongCounts(list []internalTopic) *Problem {
 		want := t.info.Partitions
 		if t.exists != absent && t.exists != want {
 			wrong = append(wrong, fmt.Sprintf("%s has %d, needs %d", t.name, t.exists, want))
-		} else if i > 0 && list[i-1].topic == t.topic && list[i-1].info.Partitions != want {
+		} else if i > 0 && !p.options.Kafka && list[i-1].topic == t.topic && list[i-1].info.Partitions != want {
 			wrong = append(wrong, fmt.Sprintf("%s needs %d for subtopology %q and %d for subtopology %q",
 				t.name, list[i-1].info.Partitions, list[i-1].of.ID, want, t.of.ID))
 		}
@@ -82,8 +83,11 @@ func (p *plan) missingInternal(list []internalTopic) ([]NewTopic, *Problem) {
 	create, names := make([]NewTopic, 0, missing), make([]string, 0, missing)
 	for i := range list {
 		t := &list[i]
-		if t.exists != absent || len(names) > 0 && names[len(names)-1] == t.name {
+		if t.exists != absent || len(names) > 0 && names[len(names)-1] == t.name && !p.options.Kafka {
 			continue
+		}
+		if p.options.Kafka && i+1 < len(list) && list[i+1].topic == t.topic {
+			continue // Kafka has the last one created
 		}
 		factor := t.info.ReplicationFactor
 		if factor == 0 {
