@@ -70,6 +70,7 @@ type twinLane struct {
 	impostors bool            // members may name instances of others
 	refused   bool            // the last answer was an error
 	suspect   bool            // one has, see Q15
+	hasty     bool            // a member is removed as soon as it has to revoke: Kafka may do so before it is looked at
 	impatient bool            // a member has a time-out that ends at once
 	cut       string          // why nothing further can be compared
 
@@ -116,7 +117,7 @@ func (l *twinLane) run(p twinProgram, key string, patient bool) (err error) {
 	if patient {
 		l.pause, l.scale = time.Second, 3
 	}
-	l.members, l.made, l.stored, l.topics, l.set, l.trace, l.problems, l.impatient, l.suspect, l.cut = nil, 0, nil, make(map[string]bool), make(map[string]bool), nil, nil, false, false, ""
+	l.members, l.made, l.stored, l.topics, l.set, l.trace, l.problems, l.impatient, l.suspect, l.hasty, l.cut = nil, 0, nil, make(map[string]bool), make(map[string]bool), nil, nil, false, false, false, ""
 	l.assigned.Store(1)
 	l.stepping.Store(true)
 	l.w.mu.Lock()
@@ -374,6 +375,7 @@ func (l *twinLane) send(req *kmsg.StreamsGroupHeartbeatRequest, client int) (*km
 	a, b := answers[theirs], answers[ours]
 	l.counts[errorName(a.ErrorCode)]++
 	l.refused = a.ErrorCode != 0
+	l.hasty = l.hasty || req.RebalanceTimeoutMillis == 0 || req.RebalanceTimeoutMillis < -1
 	l.suspect = l.suspect || a.ErrorCode == unreleasedInstance || a.ErrorCode == fencedInstance
 	l.logf("    %s", showHeartbeat(a))
 	if req.Topology != nil && a.ErrorCode == 0 && (l.stored == nil || req.Topology.Epoch > l.stored.Epoch) {
@@ -386,6 +388,7 @@ func (l *twinLane) send(req *kmsg.StreamsGroupHeartbeatRequest, client int) (*km
 		l.counts[what]++
 		l.mu.Lock()
 		l.problems = nil // Kafka has not stored what ours may have computed, and dropped as well
+		l.suspect = true // but it has frozen it for the epoch that it did not write
 		l.mu.Unlock()
 		return a, l.look()
 	}
@@ -429,6 +432,10 @@ func (l *twinLane) look() error {
 	if len(problems) > 0 {
 		if l.suspect {
 			l.cut = "Q15"
+			return nil
+		}
+		if l.hasty && strings.HasPrefix(problems[0], strangerToKafka) {
+			l.cut = "a rebalance time-out of 0"
 			return nil
 		}
 		return &difference{"the assignor", problems[0], "(see there)"}

@@ -22,6 +22,9 @@ import (
 	"github.com/streamsgroup/streamsgroup/topology"
 )
 
+// strangerToKafka is a problem.
+const strangerToKafka = "our assignor is asked about a member that Kafka does not have"
+
 // twinSettings are what both brokers run with, besides what kafka.sh sets.
 var twinSettings = map[string]string{
 	"group.streams.assignment.interval.ms":            "0",
@@ -338,7 +341,7 @@ func (l *twinLane) follow(g *assignor.Group, strict assignor.Assignment) (assign
 	}
 	for i := range g.Members {
 		if _, ok := out[g.Members[i].ID]; !ok {
-			return nil, "our assignor is asked about a member that Kafka does not have\n" + show()
+			return nil, strangerToKafka + "\n" + show()
 		}
 	}
 	if len(out) != len(g.Members) {
