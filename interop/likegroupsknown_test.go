@@ -16,6 +16,10 @@ import (
 func (w *likeWorld) known(step likeStep, theirs, ours kmsg.Response) {
 	streams := func(group string) bool { return w.kinds[group] == "streams" }
 	switch t := theirs.(type) {
+	case *kmsg.JoinGroupResponse: // of the group that kfake has by then
+		if o := ours.(*kmsg.JoinGroupResponse); t.ErrorCode == kerr.UnknownMemberID.Code && o.ErrorCode == t.ErrorCode {
+			o.MemberID = t.MemberID
+		}
 	case *kmsg.DescribeGroupsResponse:
 		foreign := func(g kmsg.DescribeGroupsResponseGroup) bool { return !streams(g.Group) }
 		o := ours.(*kmsg.DescribeGroupsResponse)

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -213,16 +212,6 @@ func (r *recording) stop(how string, names ...string) {
 func (r *recording) kill(j *jvm, name string) {
 	r.rec.step("kill %s", name)
 	j.kill()
-}
-
-// freeze stops a process for a while.
-func (r *recording) freeze(j *jvm, name string, d time.Duration) {
-	r.t.Helper()
-	r.rec.step("%s is stopped for %v", name, d)
-	require.NoError(r.t, j.cmd.Process.Signal(syscall.SIGSTOP))
-	r.pass(d)
-	r.rec.step("%s continues", name)
-	require.NoError(r.t, j.cmd.Process.Signal(syscall.SIGCONT))
 }
 
 // pass lets time pass.

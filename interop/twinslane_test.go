@@ -461,7 +461,7 @@ func (l *twinLane) look() error {
 	}
 	want, got := showDescribedTopology(a.Topology), showDescribedTopology(b.Topology)
 	sent := showDescribedTopology(asSent(l.stored))
-	if want != got && (want == sent || l.refused && got == sent) {
+	if want != got && (want == sent || (l.refused || l.suspect) && got == sent) {
 		l.counts["Q14"]++
 		return nil
 	}

@@ -17,6 +17,8 @@ type internalTopic struct {
 	info  *record.TopicInfo
 	of    *Subtopology
 	order int
+	// changelog is whether the entry is one of a changelog.
+	changelog bool
 }
 
 // internalTopics returns the repartition source and the changelog topics of all
@@ -28,34 +30,49 @@ func (p *plan) internalTopics(subs []Subtopology) []internalTopic {
 		n += len(subs[i].Repartition) + len(subs[i].Changelogs)
 	}
 	list := make([]internalTopic, 0, n)
-	add := func(s *Subtopology, info *record.TopicInfo) {
-		list = append(list, internalTopic{topic: &p.topics[p.numbers[info.Name]], info: info, of: s, order: len(list)})
+	add := func(s *Subtopology, info *record.TopicInfo, changelog bool) {
+		list = append(list, internalTopic{topic: &p.topics[p.numbers[info.Name]], info: info, of: s, order: len(list), changelog: changelog})
 	}
 	for i := range subs {
 		s := &subs[i]
 		for j := range s.Repartition {
-			add(s, &s.Repartition[j])
+			add(s, &s.Repartition[j], false)
 		}
 		for j := range s.Changelogs {
 			if info := &s.Changelogs[j]; !p.options.servesAsChangelog(s, info.Name) {
-				add(s, info)
+				add(s, info, true)
 			}
 		}
 	}
 	slices.SortFunc(list, func(a, b internalTopic) int {
 		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.order, b.order))
 	})
+	if p.options.Kafka {
+		shareCounts(list)
+	}
 	return list
 }
 
+// shareCounts gives a changelog topic of several subtopologies the count of the last one,
+// as Kafka does.
+func shareCounts(list []internalTopic) {
+	for i := len(list) - 2; i >= 0; i-- {
+		if t, next := &list[i], &list[i+1]; t.topic == next.topic && t.changelog && next.changelog {
+			t.info.Partitions = next.info.Partitions
+		}
+	}
+}
+
 // wrongCounts is the problem of internal topics that exist with another count
-// than they must have, or of which two counts are wanted at once. Kafka finds that out
-// when the topic exists: then one of the two is wrong.
+// than they must have, or of which two counts are wanted at once.
 func (p *plan) wrongCounts(list []internalTopic) *Problem {
 	var wrong []string
 	for i := range list {
 		t := &list[i]
 		want := t.info.Partitions
+		if p.options.Kafka && i+1 < len(list) && list[i+1].topic == t.topic {
+			continue // Kafka looks at the last one
+		}
 		if t.exists != absent && t.exists != want {
 			wrong = append(wrong, fmt.Sprintf("%s has %d, needs %d", t.name, t.exists, want))
 		} else if i > 0 && !p.options.Kafka && list[i-1].topic == t.topic && list[i-1].info.Partitions != want {
