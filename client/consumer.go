@@ -258,9 +258,10 @@ func (c *Consumer) runCallback(q *queuedCallback) (err error) {
 	case membership.TasksRevoked:
 		c.drop(cb.Active)
 		err = c.member.callUser(ctx, cb)
-		if errors.Is(err, ErrFenced) || errors.Is(err, ErrAborted) {
+		if errors.Is(err, ErrFenced) || errors.Is(err, ErrAborted) || errors.Is(err, ErrReplaced) {
 			// The tasks are somebody else's already, and the next heartbeat brings "tasks
-			// lost" and a new start; or they will be, and their work is done there.
+			// lost" and a new start, or the next Poll the end; or they will be, and their
+			// work is done there.
 			c.member.log(kgo.LogLevelWarn, "nothing was committed while tasks were revoked", "err", err)
 			err = nil
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsgroup/streamsgroup/client"
+	"github.com/streamsgroup/streamsgroup/membership"
 	"github.com/streamsgroup/streamsgroup/topology"
 )
 
@@ -286,4 +287,31 @@ func TestShiftBeyondAllOffsets(t *testing.T) {
 		assert.Equal(t, want, planned.Offset)
 		assert.NotEmpty(t, planned.Warning())
 	}
+}
+
+// A member learns while its tasks are revoked that another producer has its id: that is how it
+// ends, and not with a failed callback.
+func TestOC05ReplacedWhileTasksAreRevoked(t *testing.T) {
+	withTransactions(t, func(w *world) {
+		w.produce("in", 0, 0, 10)
+		one := w.copier(client.TransactionalID("one"))
+		for one.processed() < 10 {
+			require.NoError(w, one.once(w.Context()))
+		}
+		req := kmsg.NewPtrInitProducerIDRequest()
+		req.TransactionalID, req.TransactionTimeoutMillis = kmsg.StringPtr("one"), 10_000
+		_, err := req.RequestWith(w.Context(), w.client)
+		require.NoError(w, err)
+		w.copies(client.TransactionalID("two"))
+		for err = nil; err == nil; {
+			_, err = one.c.Poll(w.Context()) // in which tasks are revoked
+		}
+		require.ErrorIs(w, err, client.ErrReplaced)
+		var e *membership.Error
+		require.NotErrorAs(w, err, &e)
+		pass(time.Second)
+		require.NoError(w, one.c.Close(w.Context()))
+		pass(session)
+		assert.ElementsMatch(w, numbers(0, 10), w.written())
+	})
 }
